@@ -1,0 +1,232 @@
+"""The agent as a whole: builds the parts, starts and stops them in order.
+
+Start: log, engine (it opens the data plane), servers; these listen at once, ready or not. Stop: no new messages, what
+is in hand is finished or answered, servers, engine; all within five seconds. Traffic keeps flowing.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from queue import SimpleQueue
+from types import FrameType
+from typing import Any, Protocol
+
+import structlog
+
+from aca.config import Settings
+from aca.telemetry.logs import configure_logging
+from aca.transport import intake
+from aca.transport.admin import AdminServer
+from aca.transport.listen import ListenError
+from aca.transport.server import GoalStateServer, ServerSettings
+from aca.transport.thread import ServerThread
+from aca.version import agent_version
+from dataplane.addresses import parse_address
+from dataplane.base import DataPlane, DataPlaneError, load_backend
+from dataplane.model import NetworkType
+
+_START_TIMEOUT_S = 10.0
+_DRAIN_TIMEOUT_S = 0.5
+_ENGINE_CLOSE_S = 2.5
+_SERVER_GRACE_S = 0.9
+_ADMIN_GRACE_S = 0.1
+_EXIT_WITHIN_S = 4.7
+"""SIGTERM to exit; whoever supervises us allows five seconds."""
+
+_log = structlog.get_logger(__name__)
+
+
+class StartError(Exception):
+    """The agent cannot start; the message says why."""
+
+
+class Engine(intake.Engine, Protocol):
+    """What the agent needs of the engine."""
+
+    def start(self) -> None: ...
+
+    def close(self, timeout: float) -> None:
+        """Take no more, finish or answer what is in hand, close the data plane: within `timeout` seconds."""
+        ...
+
+    def status(self) -> Mapping[str, Any]:
+        """JSON-ready: what is desired, programmed, pending and why. May block for 5 s."""
+        ...
+
+
+def backend_settings(settings: Settings) -> object:
+    """The settings object of the configured backend: the only place that knows both sides. Raises StartError."""
+    try:
+        make = _BACKEND_SETTINGS[settings.dataplane.kind]
+    except KeyError:
+        raise StartError(
+            f"dataplane.kind: {settings.dataplane.kind!r} is not known; allowed: {', '.join(sorted(_BACKEND_SETTINGS))}"
+        ) from None
+    return make(settings)
+
+
+def _ovs_settings(settings: Settings) -> object:
+    # Here and not above: what a host does not use is not loaded.
+    from dataplane.ovs.plane import OvsSettings
+
+    ovs = settings.dataplane.ovs
+    return OvsSettings(
+        run_directory=ovs.run_directory,
+        database=ovs.database,
+        bridge=ovs.bridge,
+        datapath_type=ovs.datapath_type,
+        tunnel_address=parse_address(settings.host.data_path_address),
+        tunnel_ports={NetworkType.VXLAN: ovs.vxlan_port, NetworkType.GENEVE: ovs.geneve_port},
+        tunnel_mtu=settings.dataplane.tunnel_mtu,
+        create_devices=ovs.create_devices,
+    )
+
+
+_BACKEND_SETTINGS: Mapping[str, Callable[[Settings], object]] = {"ovs": _ovs_settings}
+
+
+def build_engine(settings: Settings) -> Engine:
+    """The engine on the configured data plane, not started. Raises StartError."""
+    from aca.dispatch.engine import Engine as RealEngine
+    from aca.dispatch.engine import EngineSettings
+
+    wanted = backend_settings(settings)
+    try:
+        # Only a backend knows what its settings are, so its constructor's type says nothing.
+        make_backend: Any = load_backend(settings.dataplane.kind)
+        plane: DataPlane = make_backend(wanted)
+    except DataPlaneError as error:
+        raise StartError(f"dataplane.kind: {error}") from None
+    return RealEngine(
+        plane,
+        EngineSettings(
+            local_addresses=settings.host.packed_addresses,
+            default_network_type=NetworkType[settings.dataplane.default_network_type.upper()],
+            tunnel_mtu=settings.dataplane.tunnel_mtu,
+            not_ready_wait_s=settings.dataplane.ready_wait_s,
+            reply_timeout_s=settings.dataplane.reply_timeout_s,
+            workers=settings.dataplane.workers,
+        ),
+    )
+
+
+class Agent:
+    """Engine and servers. `start` and `stop` are called once each, by one thread."""
+
+    def __init__(self, settings: Settings, engine: Engine) -> None:
+        self._settings = settings
+        self._engine = engine
+        self._started_at = time.time()
+        self._thread = ServerThread()
+        self._server = GoalStateServer(
+            engine,
+            ServerSettings(
+                listen=settings.grpc.listen,
+                max_message_bytes=settings.grpc.max_message_mib * 1024 * 1024,
+                max_concurrent_messages=settings.grpc.max_concurrent_messages,
+            ),
+        )
+        self._admin = AdminServer(settings.admin.socket, self.status)
+
+    def start(self) -> Sequence[str]:
+        """Start everything; returns the addresses listened on. Raises StartError, with everything stopped again."""
+        try:
+            self._engine.start()
+            self._thread.start()
+            bound = self._thread.run(self._server.start(), _START_TIMEOUT_S)
+            self._thread.run(self._admin.start(), _START_TIMEOUT_S)
+        except (DataPlaneError, ListenError) as error:
+            self.stop()
+            raise StartError(str(error)) from None
+        return bound
+
+    def stop(self) -> None:
+        """Stop taking work, finish or answer what is in hand, end everything; within about 4 s."""
+        with_servers = self._thread.started
+        if with_servers:
+            self._attempt(lambda: self._thread.run(self._server.drain(), _DRAIN_TIMEOUT_S))
+        self._attempt(lambda: self._engine.close(_ENGINE_CLOSE_S))
+        if with_servers:
+            self._attempt(lambda: self._thread.run(self._server.stop(_SERVER_GRACE_S), _SERVER_GRACE_S + 0.5))
+            self._attempt(lambda: self._thread.run(self._admin.stop(_ADMIN_GRACE_S), _ADMIN_GRACE_S + 0.5))
+            self._thread.close()
+
+    def status(self) -> dict[str, Any]:
+        """JSON-ready: who this agent is, and the engine's status. May block for 5 s."""
+        host = self._settings.host
+        return {
+            "agent": {
+                "version": agent_version(),
+                "python": platform.python_version(),
+                "pid": os.getpid(),
+                "host": host.id,
+                "tunnel_address": host.data_path_address,
+                "data_plane": self._settings.dataplane.kind,
+                "uptime_s": round(time.time() - self._started_at, 1),
+            },
+            **self._engine.status(),
+        }
+
+    def _attempt(self, step: Callable[[], None]) -> None:
+        """What goes wrong in one step of stopping must not keep the others from being done."""
+        try:
+            step()
+        except Exception:
+            _log.exception("a step of stopping failed")
+
+
+def run_agent(settings: Settings, make_engine: Callable[[Settings], Engine] = build_engine) -> None:
+    """Run until SIGTERM or SIGINT; then stop and return, or at the latest exit 0, within 5 s of the signal.
+
+    A second signal exits at once. To be called by the main thread of a process that does nothing else. Raises
+    StartError.
+    """
+    configure_logging(settings.log.level, settings.log.format)
+    signals = _signals()
+    agent = Agent(settings, make_engine(settings))
+    agent.start()
+    _log.info("agent running", host=settings.host.id, version=agent_version(), data_plane=settings.dataplane.kind)
+    number = signals.get()
+    _log.info("agent stopping", signal=signal.Signals(number).name)
+    _arm_exit()
+    agent.stop()
+    _log.info("agent stopped")
+
+
+def _signals() -> SimpleQueue[int]:
+    """A queue of the SIGTERM and SIGINT received.
+
+    Not an Event: its lock is not reentrant, and a handler runs between any two steps of the waiting main thread.
+    SimpleQueue.put is documented to be safe there.
+    """
+    received: SimpleQueue[int] = SimpleQueue()
+    earlier: list[int] = []
+
+    def take(number: int, _frame: FrameType | None) -> None:
+        if earlier:
+            os._exit(128 + number)
+        earlier.append(number)
+        received.put(number)
+
+    signal.signal(signal.SIGTERM, take)
+    signal.signal(signal.SIGINT, take)
+    return received
+
+
+def _arm_exit() -> None:
+    """A data plane or client that hangs must not hold the exit."""
+
+    def leave() -> None:
+        _log.warning("something did not stop in time; leaving it behind")
+        sys.stderr.flush()
+        os._exit(0)
+
+    timer = threading.Timer(_EXIT_WITHIN_S, leave)
+    timer.daemon = True
+    timer.start()

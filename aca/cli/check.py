@@ -1,0 +1,108 @@
+"""`aca check`: is a goal state valid?"""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+
+import click
+
+from aca.cli.console import MANY, CommandError, output, table, verdict
+from aca.cli.goalstates import GoalStateFile, layout_option, read_goal_state
+from aca.cli.names import kind_name, operation_name
+from aca.goalstate.changes import Change
+from aca.goalstate.decode import decode_v1, decode_v2
+from dataplane.addresses import AddressError, parse_address
+from goalstate_proto.goalstate_pb2 import GoalState
+
+
+@click.command()
+@click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option("--v1", is_flag=True, help="The files are of the first layout (GoalState).")
+@click.option("--v2", is_flag=True, help="The files are of the second layout (GoalStateV2).")
+@click.option(
+    "--host",
+    "hosts",
+    multiple=True,
+    metavar="ADDRESS",
+    help="Only what is meant for the host of this address (repeat for all its addresses). [default: everything]",
+)
+def check(files: tuple[Path, ...], v1: bool, v2: bool, hosts: tuple[str, ...]) -> None:
+    """Validate goal states without an agent.
+
+    FILES are in text form (.txtpb), JSON (.json) or binary (.pb, .bin), of either layout: '.v1.' or '.v2.' in the name
+    decides, else the content. Prints the resources and every error.
+
+    Exit status: 0 all valid; 1 a resource is invalid; 2 a file cannot be read as a goal state.
+    """
+    layout = layout_option(v1, v2)
+    addresses = _addresses(hosts)
+    invalid = sum([_check_file(read_goal_state(path, layout), addresses) for path in files])
+    if invalid:
+        raise click.exceptions.Exit(1)
+
+
+def _addresses(hosts: Iterable[str]) -> frozenset[str]:
+    for host in hosts:
+        try:
+            parse_address(host)
+        except AddressError as error:
+            raise CommandError(f"--host: {error}") from None
+    return frozenset(hosts)
+
+
+def _check_file(file: GoalStateFile, addresses: frozenset[str]) -> int:
+    """Prints what a file holds and returns the number of invalid resources."""
+    changes = list(itertools.chain.from_iterable(_decode(file, addresses)))
+    bad = [change for change in changes if change.error]
+    title = f"{file.path}: {file.layout.value}, {len(changes)} resources, {len(bad)} invalid"
+    console = output()
+    if len(changes) <= MANY:
+        console.print(_listing(title, changes))
+    else:
+        console.print(_summary(title, changes))
+        if bad:
+            console.print(_listing("", bad))
+    return len(bad)
+
+
+def _decode(file: GoalStateFile, addresses: frozenset[str]) -> Iterable[list[Change]]:
+    message = file.message
+    if isinstance(message, GoalState):
+        return decode_v1(message)
+    if not addresses:
+        # Otherwise what is named for some host would be skipped as another's.
+        message.ClearField("host_resources")
+    return decode_v2(message, addresses)
+
+
+def _listing(title: str, changes: Iterable[Change]) -> object:
+    return table(
+        title,
+        ["kind", "id", "operation", ">revision", "verdict", "error"],
+        (
+            (
+                kind_name(change.kind),
+                change.resource_id or change.id,
+                operation_name(change.operation),
+                str(change.revision),
+                verdict("invalid" if change.error else "valid"),
+                change.error,
+            )
+            for change in changes
+        ),
+    )
+
+
+def _summary(title: str, changes: Iterable[Change]) -> object:
+    counts = Counter((change.kind, bool(change.error)) for change in changes)
+    kinds = sorted({kind for kind, _ in counts})
+    return table(
+        title,
+        ["kind", ">valid", ">invalid"],
+        ((kind_name(kind), str(counts[kind, False]), str(counts[kind, True])) for kind in kinds),
+    )
+
+

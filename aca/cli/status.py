@@ -1,0 +1,117 @@
+"""`aca status`: what the agent on this host wants, has and waits for."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+import grpc
+from rich.console import Console
+
+from aca.cli.console import CommandError, output, table, verdict
+from aca.config import AdminSettings
+from goalstate_proto import aca_pb2, aca_pb2_grpc
+
+_TIMEOUT_S = 10.0
+_COUNTS = ("desired", "programmed", "pending", "invalid", "failed")
+
+
+@click.command()
+@click.option(
+    "--socket",
+    type=click.Path(path_type=Path),
+    default=AdminSettings.model_fields["socket"].default,
+    envvar="ACA_ADMIN__SOCKET",
+    show_default=True,
+    show_envvar=True,
+    help="The agent's admin socket.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print the whole status as JSON.")
+def status(socket: Path, as_json: bool) -> None:
+    """Show what is desired, programmed and pending, and why.
+
+    Exit status: 0 printed; 2 no agent answers on the socket.
+    """
+    document = _fetch(socket)
+    if as_json:
+        click.echo(json.dumps(document, indent=2, sort_keys=True))
+    else:
+        _show(output(), document)
+
+
+def _fetch(socket: Path) -> dict[str, Any]:
+    with grpc.insecure_channel(f"unix:{socket.absolute()}", [("grpc.max_receive_message_length", -1)]) as channel:
+        stub = aca_pb2_grpc.AdminStub(channel)  # type: ignore[no-untyped-call]
+        try:
+            reply = stub.GetStatus(aca_pb2.StatusRequest(), timeout=_TIMEOUT_S)
+        except grpc.RpcError as error:
+            raise CommandError(f"no status from the agent at {socket}: {_reason(socket, error)}") from None
+    document: dict[str, Any] = json.loads(reply.json)
+    return document
+
+
+def _reason(socket: Path, error: Any) -> str:
+    try:
+        if not socket.exists():
+            return "there is no such socket; is the agent running?"
+    except PermissionError:
+        return "permission denied; it is for the agent's user only"
+    details: str = error.details() or error.code().name
+    return "permission denied; it is for the agent's user only" if "ermission denied" in details else details
+
+
+def _show(console: Console, document: Mapping[str, Any]) -> None:
+    agent, plane = document["agent"], document["dataplane"]
+    console.print(
+        f"agent {agent['version']} on {agent['host']} ({', '.join(document['host']['addresses'])}), "
+        f"pid {agent['pid']}, up {_duration(agent['uptime_s'])}",
+        markup=False,
+    )
+    state = "ready" if plane["ready"] else f"not ready: {plane['reason']}"
+    since = _duration(time.time() - plane["since"])
+    console.print(f"data plane {agent['data_plane']}: {state} (for {since})", markup=False)
+    console.print(
+        f"messages in hand: {document['messages_in_hand']}, changes in work: {document['in_work']}", markup=False
+    )
+    console.print(
+        table(
+            "",
+            ["kind", *(f">{column}" for column in _COUNTS)],
+            ([kind, *(str(count[column]) for column in _COUNTS)] for kind, count in document["resources"].items()),
+        )
+    )
+    problems = document["problems"]
+    total = document["problems_total"]
+    title = f"problems ({len(problems)} of {total})" if total > len(problems) else "problems"
+    _show_entries(console, title, problems, ("kind", "id", "status", "reason"))
+    conflicts = [
+        entry | {"claimed": entry.get("address") or entry.get("mac"), "claimed by others": entry["others"]}
+        for entry in document["conflicts"]
+    ]
+    _show_entries(console, "conflicts", conflicts, ("subnet", "claimed", "holder", "claimed by others"))
+
+
+def _show_entries(console: Console, title: str, entries: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> None:
+    if entries:
+        rows = [[verdict(_text(entry.get(column, ""))) for column in columns] for entry in entries]
+        console.print(table(title, columns, rows))
+    else:
+        console.print(f"no {title}", markup=False)
+
+
+def _text(value: object) -> str:
+    if isinstance(value, list | tuple):
+        return ", ".join(map(_text, value))
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def _duration(seconds: float) -> str:
+    minutes, rest = divmod(int(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    days, hours = divmod(hours, 24)
+    parts = ((days, "d"), (hours, "h"), (minutes, "min"), (rest, "s"))
+    return " ".join(f"{number} {unit}" for number, unit in parts if number) or "0 s"

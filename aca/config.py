@@ -1,0 +1,392 @@
+"""Settings: one typed, frozen object, from a TOML file, the environment and flags (later ones win).
+
+A setting is named `section.key` in the file, `ACA_SECTION__KEY` in the environment and `--section-key` as a flag. The
+model below is the only list of settings: the flags, the help text and the environment names are made from it.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+import socket
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal, get_args, get_origin
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic.fields import FieldInfo
+
+from dataplane.addresses import AddressError, format_address, is_unicast_address, parse_address
+
+ENVIRONMENT_PREFIX = "ACA_"
+CONFIG_VARIABLE = "ACA_CONFIG"
+"""Names the configuration file; not a setting itself."""
+
+# Kubernetes puts these into every pod of a namespace that has a service called "aca"; nobody wrote them by hand.
+_SERVICE_LINK = re.compile(r"ACA_(?:[A-Z0-9]+_)*?(?:SERVICE_HOST|SERVICE_PORT(?:_[A-Z0-9_]+)?|PORT(?:_\d+_[A-Z]+\w*)?)")
+_HOST_PORT = re.compile(r"(?:\[(?P<v6>[^\]]*)\]|(?P<host>[^:\[\]]*)):(?P<port>\d{1,5})")
+
+
+class ConfigError(Exception):
+    """A setting is unknown or its value is refused. The message names every such setting and what is allowed."""
+
+
+def _split(value: object) -> object:
+    """Lists are written with commas where only text can be given; one value need not be in a list."""
+    parts = [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value
+    if isinstance(parts, list | tuple) and not parts:
+        raise ValueError("must not be empty")
+    return parts
+
+
+def _check_address(text: str) -> str:
+    try:
+        address = parse_address(text)
+    except AddressError:
+        raise ValueError("must be an IPv4 or IPv6 address") from None
+    if not is_unicast_address(address):
+        raise ValueError("must be an address that a host can own (not loopback, multicast or unspecified)")
+    return format_address(address)
+
+
+def _check_listen(text: str) -> str:
+    if text.startswith("unix:"):
+        if not text.startswith("unix:/") or len(text) < len("unix:/x"):
+            raise ValueError("must be unix:/ABSOLUTE/PATH")
+        return text
+    match = _HOST_PORT.fullmatch(text)
+    if match is None or int(match["port"]) > 65535:
+        raise ValueError("must be ADDRESS:PORT, [IPv6 ADDRESS]:PORT or unix:/PATH")
+    host = match["v6"] if match["v6"] is not None else match["host"]
+    if host != "localhost":
+        try:
+            parse_address(host)
+        except AddressError:
+            raise ValueError("must begin with an IP address or 'localhost' (IPv6 in brackets)") from None
+    return text
+
+
+def _check_database(text: str) -> str:
+    scheme, _, rest = text.partition(":")
+    if scheme not in ("unix", "tcp") or not rest:
+        raise ValueError("must be unix:PATH or tcp:ADDRESS:PORT")
+    return text
+
+
+def _check_device_name(text: str) -> str:
+    # The kernel's IFNAMSIZ: 15 bytes and the closing zero.
+    if not 1 <= len(text.encode()) <= 15 or "/" in text or any(char.isspace() for char in text):
+        raise ValueError("must be a device name: 1 to 15 bytes without '/' and spaces")
+    return text
+
+
+Address = Annotated[str, AfterValidator(_check_address)]
+Addresses = Annotated[tuple[Address, ...], BeforeValidator(_split)]
+Listen = Annotated[str, AfterValidator(_check_listen)]
+Listens = Annotated[tuple[Listen, ...], BeforeValidator(_split)]
+UdpPort = Annotated[int, Field(ge=1, le=65535)]
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, validate_default=False)
+
+
+class HostSettings(_Section):
+    """This host"""
+
+    id: str = Field(
+        default_factory=socket.gethostname, min_length=1, description="Name of this host in logs and status.",
+        json_schema_extra={"shown_default": "the host's name"},
+    )
+    addresses: Addresses = Field(
+        description="All addresses of this host, of management and data path: resources named for them are ours, "
+        "neighbours on them are local.",
+    )
+    tunnel_address: Address | None = Field(
+        default=None, description="Data path address: where tunnels of this host end.",
+        json_schema_extra={"shown_default": "the first of host.addresses"},
+    )
+
+    @property
+    def data_path_address(self) -> str:
+        """The tunnel address, or the first address if none is set."""
+        return self.tunnel_address or self.addresses[0]
+
+    @property
+    def packed_addresses(self) -> frozenset[bytes]:
+        """All own addresses, 4 or 16 bytes each."""
+        return frozenset(parse_address(address) for address in (*self.addresses, self.data_path_address))
+
+
+class GrpcSettings(_Section):
+    """gRPC server for controllers"""
+
+    listen: Listens = Field(
+        default=("0.0.0.0:50001",),
+        description="Where to listen: ADDRESS:PORT or unix:/PATH, several with commas (a list in the file).",
+    )
+    max_message_mib: int = Field(default=512, ge=1, le=2047, description="Largest message taken, in MiB.")
+    max_concurrent_messages: int = Field(
+        default=64, ge=1, le=10_000, description="Messages in hand at once; further ones wait on the wire."
+    )
+
+
+class AdminSettings(_Section):
+    """Local socket for `aca status`"""
+
+    socket: Path = Field(default=Path("/run/aca/admin.sock"), description="Path of the socket, for the owner only.")
+
+
+class OvsDataPlaneSettings(_Section):
+    """Open vSwitch"""
+
+    run_directory: Path = Field(
+        default=Path("/var/run/openvswitch"), description="Where the switch keeps its management sockets (*.mgmt)."
+    )
+    database: Annotated[str, AfterValidator(_check_database)] = Field(
+        default="unix:/var/run/openvswitch/db.sock", description="The switch's database: unix:PATH or tcp:ADDRESS:PORT."
+    )
+    bridge: Annotated[str, AfterValidator(_check_device_name)] = Field(
+        default="br-int", description="Integration bridge; made if missing."
+    )
+    datapath_type: Literal["system", "netdev"] = Field(
+        default="system", description="'system': in the kernel; 'netdev': in user space."
+    )
+    vxlan_port: UdpPort = Field(default=4789, description="UDP port of VXLAN tunnels.")
+    geneve_port: UdpPort = Field(default=6081, description="UDP port of Geneve tunnels.")
+    create_devices: bool = Field(
+        default=False, description="Make the ports' devices (internal ports) instead of waiting for them."
+    )
+
+
+class DataPlaneSettings(_Section):
+    """Data plane"""
+
+    kind: str = Field(default="ovs", min_length=1, description="Which data plane to program.")
+    workers: int = Field(default=4, ge=1, le=64, description="Threads that program it.")
+    default_network_type: Literal["vxlan", "geneve"] = Field(
+        default="vxlan", description="Encapsulation of subnets that do not name one."
+    )
+    tunnel_mtu: int = Field(
+        default=1450, ge=576, le=65535, description="Largest IP packet that fits into a tunnel, in bytes."
+    )
+    ready_wait_s: float = Field(
+        default=5.0, ge=0, le=60, description="How long a push waits for a data plane that is not ready before it is "
+        "answered PENDING, in seconds.",
+    )
+    reply_timeout_s: float = Field(
+        default=240.0, gt=0, le=3600, description="How long a push may take before it is answered as it stands, in "
+        "seconds (controllers give up after 300).",
+    )
+    ovs: OvsDataPlaneSettings = OvsDataPlaneSettings()
+
+
+class LogSettings(_Section):
+    """Logging, to standard error"""
+
+    level: Literal["debug", "info", "warning", "error"] = Field(default="info", description="Least level written.")
+    format: Literal["console", "json"] = Field(default="console", description="For people or one JSON object a line.")
+
+
+class Settings(_Section):
+    """Everything that can be set."""
+
+    host: HostSettings
+    grpc: GrpcSettings = GrpcSettings()
+    admin: AdminSettings = AdminSettings()
+    dataplane: DataPlaneSettings = DataPlaneSettings()
+    log: LogSettings = LogSettings()
+
+
+@dataclass(frozen=True, slots=True)
+class SettingInfo:
+    """One setting, for help texts and look-up."""
+
+    path: tuple[str, ...]
+    section_title: str
+    description: str
+    kind: str
+    """What to write, for example INTEGER or vxlan|geneve."""
+    default: str
+    """As people read it; empty if the setting must be given."""
+
+    @property
+    def name(self) -> str:
+        return ".".join(self.path)
+
+    @property
+    def environment(self) -> str:
+        return ENVIRONMENT_PREFIX + "__".join(self.path).upper()
+
+    @property
+    def flag(self) -> str:
+        return "--" + "-".join(self.path).replace("_", "-")
+
+
+def setting_infos() -> list[SettingInfo]:
+    """Every setting, in the order of the model."""
+    return list(_walk(Settings, ()))
+
+
+def load_settings(
+    file: Path | None = None,
+    environment: Mapping[str, str] | None = None,
+    flags: Mapping[str, str] | None = None,
+) -> Settings:
+    """Settings from a TOML file, `ACA_` variables and flags (by setting name, `grpc.listen`), each over the one before.
+
+    Raises ConfigError naming every unknown key and refused value as the user wrote it (file key, variable or flag).
+    """
+    infos = {info.name: info for info in setting_infos()}
+    values: dict[str, Any] = {}
+    origins: dict[str, str] = {}
+    problems: list[str] = []
+    if file is not None:
+        problems += _take_file(file, infos, values, origins)
+    problems += _take_environment(environment or {}, infos, values, origins)
+    for name, text in (flags or {}).items():
+        values[name], origins[name] = text, f"flag {infos[name].flag}"
+    try:
+        settings = Settings.model_validate(_nest(values))
+    except ValidationError as error:
+        problems += _explain(error, infos, origins)
+    if problems:
+        raise ConfigError("\n".join(problems))
+    return settings
+
+
+def _walk(model: type[BaseModel], path: tuple[str, ...]) -> Iterator[SettingInfo]:
+    title = (model.__doc__ or "").strip()
+    nested: list[tuple[str, type[BaseModel]]] = []
+    for name, field in model.model_fields.items():
+        if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
+            nested.append((name, field.annotation))
+        else:
+            yield SettingInfo((*path, name), title, field.description or "", _kind(field), _default(field))
+    for name, inner in nested:
+        yield from _walk(inner, (*path, name))
+
+
+def _kind(field: FieldInfo) -> str:
+    annotation = field.annotation
+    if get_origin(annotation) is Literal:
+        return "|".join(get_args(annotation))
+    simple = {int: "INTEGER", float: "NUMBER", bool: "true|false", Path: "PATH"}
+    if isinstance(annotation, type) and annotation in simple:
+        return simple[annotation]
+    return "TEXT,..." if get_origin(annotation) is tuple else "TEXT"
+
+
+def _default(field: FieldInfo) -> str:
+    extra = field.json_schema_extra
+    if isinstance(extra, dict) and "shown_default" in extra:
+        return str(extra["shown_default"])
+    if field.is_required():
+        return ""
+    if isinstance(field.default, bool):
+        return str(field.default).lower()
+    return ",".join(field.default) if isinstance(field.default, tuple) else str(field.default)
+
+
+def _take_file(
+    file: Path, infos: Mapping[str, SettingInfo], values: dict[str, Any], origins: dict[str, str]
+) -> list[str]:
+    """Puts the file's settings into `values`; returns what is wrong with its keys."""
+    try:
+        document = tomllib.loads(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigError(f"{file}: cannot be read: {error.strerror}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{file}: is not TOML: {error}") from None
+    sections = {".".join(info.path[:depth]) for info in infos.values() for depth in range(1, len(info.path))}
+    problems = []
+    for name, value in _flatten(document, sections):
+        if name in infos:
+            values[name], origins[name] = value, f"{file}: {name}"
+        elif name in sections:
+            problems.append(f"{file}: {name} is a section, not a setting; {_allowed(name, infos)}")
+        else:
+            problems.append(f"{file}: {name} is not a setting; {_allowed(name, infos)}")
+    return problems
+
+
+def _flatten(table: Mapping[str, Any], sections: set[str], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    for key, value in table.items():
+        name = prefix + key
+        if isinstance(value, dict) and name in sections:
+            yield from _flatten(value, sections, name + ".")
+        else:
+            yield name, value
+
+
+def _take_environment(
+    environment: Mapping[str, str], infos: Mapping[str, SettingInfo], values: dict[str, Any], origins: dict[str, str]
+) -> list[str]:
+    by_variable = {info.environment: info.name for info in infos.values()}
+    problems = []
+    for variable, text in environment.items():
+        if not variable.startswith(ENVIRONMENT_PREFIX) or variable == CONFIG_VARIABLE:
+            continue
+        if variable in by_variable:
+            name = by_variable[variable]
+            values[name], origins[name] = text, f"environment variable {variable}"
+        elif not _SERVICE_LINK.fullmatch(variable):
+            wanted = variable.removeprefix(ENVIRONMENT_PREFIX).lower().replace("__", ".")
+            close = difflib.get_close_matches(variable, by_variable, n=1)
+            hint = f"did you mean {close[0]}?" if close else _allowed(wanted, infos)
+            problems.append(f"environment variable {variable} is not a setting; {hint}")
+    return problems
+
+
+def _allowed(name: str, infos: Mapping[str, SettingInfo]) -> str:
+    """The settings of the section that an unknown name seems to mean, else the sections."""
+    section = name
+    while section:
+        siblings = [info.path[-1] for info in infos.values() if ".".join(info.path[:-1]) == section]
+        if siblings:
+            return f"[{section}] has: {', '.join(siblings)}"
+        section = section.rpartition(".")[0]
+    sections = dict.fromkeys(".".join(info.path[:-1]) for info in infos.values())
+    return f"there are the sections: {', '.join(sections)}"
+
+
+def _nest(values: Mapping[str, Any]) -> dict[str, Any]:
+    tree: dict[str, Any] = {"host": {}}
+    for name, value in values.items():
+        *sections, key = name.split(".")
+        node = tree
+        for section in sections:
+            node = node.setdefault(section, {})
+        node[key] = value
+    return tree
+
+
+def _explain(error: ValidationError, infos: Mapping[str, SettingInfo], origins: Mapping[str, str]) -> list[str]:
+    problems = []
+    for detail in error.errors():
+        name, rest = _setting_of(detail["loc"], infos)
+        info = infos[name]
+        if detail["type"] == "missing":
+            problems.append(
+                f"{name} must be set: in the file, as {info.environment} or {info.flag}. {info.description}"
+            )
+            continue
+        what = detail["ctx"]["error"] if detail["type"] == "value_error" else _sentence(detail["msg"], info)
+        place = f" (item {int(rest[0]) + 1})" if rest and isinstance(rest[0], int) else ""
+        problems.append(f"{origins.get(name, name)}{place}: {detail['input']!r} is refused: {what}")
+    return problems
+
+
+def _setting_of(loc: tuple[int | str, ...], infos: Mapping[str, SettingInfo]) -> tuple[str, tuple[int | str, ...]]:
+    for depth in range(len(loc), 0, -1):
+        name = ".".join(str(part) for part in loc[:depth])
+        if name in infos:
+            return name, loc[depth:]
+    raise AssertionError(f"no setting at {loc}")  # sections are always tables here: _nest made them
+
+
+def _sentence(message: str, info: SettingInfo) -> str:
+    text = re.sub(r"^(Input|Value|Tuple|String) should", "must", message)
+    return text if text != message or "|" not in info.kind else f"must be one of {info.kind}"

@@ -1,0 +1,105 @@
+"""The thread pool: work on one VPC is serial and in order, different VPCs run side by side.
+
+A lane holds at most one pending change per resource: what arrives while the lane is busy coalesces, so memory is
+bounded by the number of resources and the worst case degrades to bigger batches. Work of one lane always goes to the
+data plane in one call, so neighbours are never a task each.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from aca.dispatch.plan import LaneWork
+
+
+@dataclass(slots=True)
+class _Lane:
+    pending: LaneWork = field(default_factory=dict)
+    turn: int = 0
+    """The turn that pending work will be done in."""
+    running: bool = False
+
+
+class LanePool:
+    """`run(lane, turn, work)` is called by pool threads; it must not raise. Thread safe."""
+
+    def __init__(self, workers: int, run: Callable[[str, int, LaneWork], None]) -> None:
+        self._run = run
+        self._lock = threading.Lock()
+        self._wake = threading.Condition(self._lock)
+        self._lanes: dict[str, _Lane] = {}
+        self._turn = 0
+        self._ready: deque[str] = deque()
+        self._paused = True
+        self._closed = False
+        self._threads = [
+            threading.Thread(target=self._work, name=f"lane-worker-{number}", daemon=True) for number in range(workers)
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def submit(self, name: str, work: LaneWork) -> int:
+        """Add work to a lane; later values of a resource replace earlier ones. Returns the turn that will do it."""
+        with self._lock:
+            lane = self._lanes.get(name)
+            if lane is None:
+                lane = self._lanes[name] = _Lane()
+            if not lane.pending:
+                self._turn += 1
+                lane.turn = self._turn
+                lane.pending = work
+                if not lane.running:
+                    self._ready.append(name)
+                    self._wake.notify()
+            else:
+                for kind, items in work.items():
+                    lane.pending.setdefault(kind, {}).update(items)
+            return lane.turn
+
+    def pending_count(self) -> int:
+        """Resources that wait for their turn."""
+        with self._lock:
+            return sum(len(items) for lane in self._lanes.values() for items in lane.pending.values())
+
+    def pause(self) -> None:
+        """Start no further work until `resume`; what runs goes on."""
+        with self._lock:
+            self._paused = True
+
+    def resume(self) -> None:
+        with self._lock:
+            self._paused = False
+            self._wake.notify_all()
+
+    def close(self, timeout: float) -> bool:
+        """Stop after the work in hand. Returns False if a thread did not end in time (it is a daemon thread)."""
+        with self._lock:
+            self._closed = True
+            self._wake.notify_all()
+        share = timeout / max(1, len(self._threads))
+        for thread in self._threads:
+            thread.join(share)
+        return not any(thread.is_alive() for thread in self._threads)
+
+    def _work(self) -> None:
+        while True:
+            with self._lock:
+                while not self._closed and (self._paused or not self._ready):
+                    self._wake.wait(60.0)
+                if self._closed:
+                    return
+                name = self._ready.popleft()
+                lane = self._lanes[name]
+                work, lane.pending, lane.running = lane.pending, {}, True
+                turn = lane.turn
+            self._run(name, turn, work)
+            with self._lock:
+                lane.running = False
+                if lane.pending:
+                    self._ready.append(name)
+                    self._wake.notify()
+                else:
+                    del self._lanes[name]

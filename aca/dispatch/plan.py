@@ -1,0 +1,328 @@
+"""What has to be programmed, in which order. Pure: desired state and what changed in, batches out.
+
+Order within one VPC's work, and why:
+
+  upserts   SUBNET, ROUTER, PORT, NEIGHBOR, DHCP   a port's frames meet their gateway and routes from the first one on;
+                                                   DHCP last: a guest that has an address can use it
+  removals  DHCP, NEIGHBOR, PORT, ROUTER, SUBNET   the reverse, for the same reason
+
+VPC, security group and gateway states are remembered and shape the others; no data plane programs them by themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from aca.goalstate.desired import DesiredState, Dirty
+from aca.goalstate.merge import strongest
+from dataplane.addresses import format_address
+from dataplane.base import DONE, Outcome, invalid, pending
+from dataplane.model import (
+    DhcpWanted,
+    FixedIp,
+    Gateway,
+    Key,
+    Kind,
+    Neighbor,
+    NeighborWanted,
+    Port,
+    PortWanted,
+    Route,
+    RoutedSubnet,
+    Router,
+    RouterWanted,
+    RoutingTable,
+    SubnetRef,
+    SubnetWanted,
+    Wanted,
+    dhcp_id,
+)
+
+UPSERT_ORDER = (Kind.SUBNET, Kind.ROUTER, Kind.PORT, Kind.NEIGHBOR, Kind.DHCP)
+REMOVAL_ORDER = tuple(reversed(UPSERT_ORDER))
+
+LaneWork = dict[Kind, dict[str, Wanted | None]]
+"""Kind -> id -> what is wanted; None: nothing (any more)."""
+
+
+@dataclass(slots=True)
+class Plan:
+    """`lanes` is the work by VPC. `verdicts` are resources of which the answer is not simply what the data plane says:
+
+    done, whatever happens (nothing to program); or programmed in part or not at all, with the reason.
+    """
+
+    lanes: dict[str, LaneWork] = field(default_factory=dict)
+    verdicts: dict[Key, Outcome] = field(default_factory=dict)
+
+    def add(self, lane: str, kind: Kind, resource_id: str, wanted: Wanted | None) -> None:
+        self.lanes.setdefault(lane, {}).setdefault(kind, {})[resource_id] = wanted
+
+
+def make_plan(state: DesiredState, dirty: Dirty) -> Plan:
+    plan = Plan()
+    for kind in (Kind.VPC, Kind.SECURITY_GROUP):
+        plan.verdicts.update((Key(kind, resource_id), DONE) for resource_id in dirty.get(kind, ()))
+    for resource_id in dirty.get(Kind.GATEWAY, ()):
+        plan.verdicts[Key(Kind.GATEWAY, resource_id)] = _gateway_verdict(state, state.gateways.get(resource_id))
+    for resource_id, lane in dirty.get(Kind.SUBNET, {}).items():
+        _plan_subnet(state, plan, resource_id, lane)
+    for resource_id, lane in dirty.get(Kind.ROUTER, {}).items():
+        _plan_router(state, plan, resource_id, lane)
+    for resource_id, lane in dirty.get(Kind.PORT, {}).items():
+        _plan_port(state, plan, resource_id, lane)
+    _plan_neighbors(state, plan, dirty.get(Kind.NEIGHBOR, {}))
+    for resource_id in dirty.get(Kind.DHCP, {}):
+        plan.verdicts[Key(Kind.DHCP, resource_id)] = DONE
+    return plan
+
+
+def _gateway_verdict(state: DesiredState, gateway: Gateway | None) -> Outcome:
+    if gateway is None or state.capabilities.gateways:
+        return DONE
+    kind = gateway.gateway_kind.name
+    return invalid(f"GATEWAY {gateway.id}: {kind} gateways are not programmed by this data plane; remembered")
+
+
+def _plan_subnet(state: DesiredState, plan: Plan, subnet_id: str, lane: str) -> None:
+    resolved = state.resolved.get(subnet_id)
+    if isinstance(resolved, SubnetWanted):
+        plan.add(lane, Kind.SUBNET, subnet_id, resolved)
+        gateway = resolved.subnet.gateway_address
+        if gateway is not None and len(gateway) == 16 and not state.capabilities.ipv6:
+            plan.verdicts[Key(Kind.SUBNET, subnet_id)] = invalid(_no_ipv6(f"SUBNET {subnet_id}", "gateway", gateway))
+        return
+    plan.add(lane, Kind.SUBNET, subnet_id, None)
+    if resolved is not None:
+        plan.verdicts[Key(Kind.SUBNET, subnet_id)] = resolved
+
+
+def _no_ipv6(resource: str, name: str, address: bytes) -> str:
+    return f"{resource}: {name} {format_address(address)}: IPv6 is not programmed by this data plane"
+
+
+# -- ports ------------------------------------------------------------------------------------------------------
+
+
+def _plan_port(state: DesiredState, plan: Plan, port_id: str, lane: str) -> None:
+    port = state.ports.get(port_id)
+    wanted, verdict = _resolve_port(state, port) if port else (None, None)
+    plan.add(lane, Kind.PORT, port_id, wanted)
+    if verdict is not None:
+        plan.verdicts[Key(Kind.PORT, port_id)] = verdict
+    served = wanted is not None and port is not None and _has_dhcp(state, port)
+    plan.add(lane, Kind.DHCP, port_id, DhcpWanted(port_id) if served else None)
+
+
+def _has_dhcp(state: DesiredState, port: Port) -> bool:
+    return any(dhcp_id(fixed.subnet_id, port.mac) in state.dhcp for fixed in port.fixed_ips)
+
+
+def _resolve_port(state: DesiredState, port: Port) -> tuple[PortWanted | None, Outcome | None]:
+    """The port with those of its addresses that can be programmed, and what is wrong with the others."""
+    resource = f"PORT {port.id}"
+    problems: list[Outcome] = []
+    subnets: dict[str, SubnetWanted] = {}
+    usable: list[FixedIp] = []
+    for fixed in port.fixed_ips:
+        resolved = state.resolved.get(fixed.subnet_id)
+        if not isinstance(resolved, SubnetWanted):
+            problems.append(state.why_unusable(fixed.subnet_id))
+            continue
+        problem = _misfit(state, resource, port.vpc_id, fixed, resolved)
+        if problem is not None:
+            problems.append(problem)
+        if resolved.subnet.vpc_id != port.vpc_id:
+            continue
+        subnets[fixed.subnet_id] = resolved
+        if len(fixed.address) == len(resolved.subnet.cidr.address):
+            usable.append(fixed)
+    verdict = _worst(problems)
+    if not subnets or not usable:
+        return None, verdict
+    held = tuple(
+        fixed
+        for fixed in usable
+        if port.admin_state_up and state.index[fixed.subnet_id].port_addresses.holder(fixed.address) == port.id
+    )
+    trimmed = port if len(usable) == len(port.fixed_ips) else replace(port, fixed_ips=tuple(usable))
+    return PortWanted(trimmed, tuple(subnets.values()), held), verdict
+
+
+def _misfit(
+    state: DesiredState, resource: str, vpc_id: str, fixed: FixedIp, resolved: SubnetWanted
+) -> Outcome | None:
+    """What is wrong between an address and its subnet, if anything."""
+    subnet = resolved.subnet
+    address = format_address(fixed.address)
+    if vpc_id and subnet.vpc_id != vpc_id:
+        return invalid(f"{resource}: fixed_ips {address}: subnet {subnet.id} is in VPC {subnet.vpc_id}, not {vpc_id}")
+    if len(fixed.address) != len(subnet.cidr.address):
+        return invalid(f"{resource}: fixed_ips {address} does not fit the cidr {subnet.cidr} of subnet {subnet.id}")
+    if len(fixed.address) == 16 and not state.capabilities.ipv6:
+        return invalid(_no_ipv6(resource, "fixed_ips", fixed.address))
+    return None
+
+
+_SEVERITY = ("invalid", "failed", "pending")
+
+
+def _worst(problems: Iterable[Outcome]) -> Outcome | None:
+    """One outcome for several: the gravest status, all its reasons."""
+    distinct = list(dict.fromkeys(problems))
+    if not distinct:
+        return None
+    status = min((problem.status for problem in distinct), key=lambda status: _SEVERITY.index(status.value))
+    return Outcome(status, "; ".join(problem.reason for problem in distinct if problem.status is status))
+
+
+# -- neighbours -------------------------------------------------------------------------------------------------
+
+
+def _plan_neighbors(state: DesiredState, plan: Plan, marked: Mapping[str, str]) -> None:
+    """The hot path: a neighbour of one IPv4 address that nobody contests costs a few look-ups and one tuple."""
+    lane_work: dict[str, dict[str, Wanted | None]] = {}
+    neighbors, local_hosts, index_of = state.neighbors, state.local_hosts, state.index
+    macs_of: dict[str, tuple[SubnetRef, ...]] = {}
+    for neighbor_id, lane in marked.items():
+        work = lane_work.get(lane)
+        if work is None:
+            work = lane_work[lane] = plan.lanes.setdefault(lane, {}).setdefault(Kind.NEIGHBOR, {})
+        neighbor = neighbors.get(neighbor_id)
+        if neighbor is None:
+            work[neighbor_id] = None
+            continue
+        if len(neighbor.fixed_ips) == 1 and neighbor.host not in local_hosts:
+            subnet_id, address = neighbor.fixed_ips[0]
+            index = index_of[subnet_id]
+            refs = macs_of.get(subnet_id)
+            if refs is None:
+                refs = macs_of[subnet_id] = _plain_refs(state, subnet_id, neighbor.vpc_id)
+            if (
+                refs
+                and len(address) == 4
+                and len(neighbor.host) == 4
+                and index.neighbor_addresses.holder(address) == neighbor_id
+                and index.neighbor_macs.holder(neighbor.mac) == neighbor_id
+                and not index.port_addresses
+                and (index.routers or not neighbor.layer)
+            ):
+                work[neighbor_id] = NeighborWanted(
+                    neighbor_id, neighbor.mac, neighbor.host, ((refs[0], address),), refs, neighbor.allowed_pairs
+                )
+                continue
+        wanted, verdict = _resolve_neighbor(state, neighbor)
+        work[neighbor_id] = wanted
+        if verdict is not None:
+            plan.verdicts[Key(Kind.NEIGHBOR, neighbor_id)] = verdict
+
+
+def _plain_refs(state: DesiredState, subnet_id: str, vpc_id: str) -> tuple[SubnetRef, ...]:
+    """The reference of an IPv4 subnet of this VPC as a tuple to be shared; empty if anything is out of the ordinary."""
+    resolved = state.resolved.get(subnet_id)
+    if not isinstance(resolved, SubnetWanted) or not resolved.subnet.cidr.is_ipv4:
+        return ()
+    return (resolved.ref,) if resolved.subnet.vpc_id == vpc_id else ()
+
+
+def _resolve_neighbor(state: DesiredState, neighbor: Neighbor) -> tuple[NeighborWanted | None, Outcome | None]:
+    resource = f"NEIGHBOR {neighbor.id}"
+    if neighbor.host in state.local_hosts:
+        return None, None
+    if len(neighbor.host) == 16 and not state.capabilities.ipv6:
+        return None, invalid(_no_ipv6(resource, "host_ip_address", neighbor.host))
+    problems: list[Outcome] = []
+    addresses: list[tuple[SubnetRef, bytes]] = []
+    refs: dict[SubnetRef, None] = {}
+    for fixed in neighbor.fixed_ips:
+        resolved = state.resolved.get(fixed.subnet_id)
+        index = state.index[fixed.subnet_id]
+        if neighbor.layer and not index.routers:
+            index.waiting_for_router.add(neighbor.id)
+            problems.append(pending(f"waits for a router on subnet {fixed.subnet_id}"))
+        if not isinstance(resolved, SubnetWanted):
+            problems.append(state.why_unusable(fixed.subnet_id))
+            continue
+        problem = _misfit(state, resource, neighbor.vpc_id, fixed, resolved)
+        if problem is not None:
+            problems.append(problem)
+        if neighbor.vpc_id and resolved.subnet.vpc_id != neighbor.vpc_id:
+            continue
+        held_by_neighbor = index.neighbor_addresses.holder(fixed.address) == neighbor.id
+        fits = len(fixed.address) == len(resolved.subnet.cidr.address)
+        if fits and held_by_neighbor and fixed.address not in index.port_addresses:
+            addresses.append((resolved.ref, fixed.address))
+        if index.neighbor_macs.holder(neighbor.mac) == neighbor.id and neighbor.mac not in index.port_macs:
+            refs[resolved.ref] = None
+    verdict = _worst(problems)
+    if not addresses and not refs:
+        return None, verdict
+    wanted = NeighborWanted(
+        neighbor.id, neighbor.mac, neighbor.host, tuple(addresses), tuple(refs), neighbor.allowed_pairs
+    )
+    return wanted, verdict
+
+
+# -- routers ----------------------------------------------------------------------------------------------------
+
+
+def _plan_router(state: DesiredState, plan: Plan, router_id: str, lane: str) -> None:
+    router = state.routers.get(router_id)
+    wanted, verdict = _resolve_router(state, router) if router else (None, None)
+    plan.add(lane, Kind.ROUTER, router_id, wanted)
+    if verdict is not None:
+        plan.verdicts[Key(Kind.ROUTER, router_id)] = verdict
+
+
+def _resolve_router(state: DesiredState, router: Router) -> tuple[RouterWanted | None, Outcome | None]:
+    problems: list[Outcome] = []
+    present: list[tuple[RoutingTable, SubnetWanted]] = []
+    for table in router.tables:
+        resolved = state.resolved.get(table.subnet_id)
+        serving = state.router_of(table.subnet_id)
+        if serving != router.id:
+            problems.append(
+                invalid(f"ROUTER {router.id}: subnet {table.subnet_id} is already served by router {serving}")
+            )
+        elif not isinstance(resolved, SubnetWanted):
+            problems.append(state.why_unusable(table.subnet_id))
+        else:
+            if resolved.subnet.gateway_mac is None:
+                problems.append(pending(f"waits for a gateway (address and MAC) of subnet {table.subnet_id}"))
+            present.append((table, resolved))
+    connected = [resolved for _, resolved in present]
+    subnets = []
+    for table, resolved in present:
+        routes = []
+        for rule in strongest(table.rules):
+            if rule.next_hop is None:
+                problems.append(pending(f"rule {rule.id}: {rule.destination} has no next hop, waits for a gateway"))
+                continue
+            subnet, known = _subnet_of_next_hop(state, connected, rule.next_hop)
+            if not known:
+                problems.append(pending(f"next hop {format_address(rule.next_hop)} of {rule.destination} is not known"))
+            if subnet is not None:
+                routes.append(Route(rule.destination, rule.next_hop, subnet.ref))
+        outliers = tuple(sorted(state.index[table.subnet_id].outliers))
+        subnets.append(RoutedSubnet(resolved, tuple(routes), outliers))
+    return RouterWanted(router, tuple(subnets)), _worst(problems)
+
+
+def _subnet_of_next_hop(
+    state: DesiredState, connected: Iterable[SubnetWanted], next_hop: bytes
+) -> tuple[SubnetWanted | None, bool]:
+    """The connected subnet in which the next hop lives, and whether somebody there is known to have the address."""
+    by_prefix = None
+    for subnet in connected:
+        if state.index[subnet.id].uses(next_hop):
+            return subnet, True
+        if by_prefix is None and subnet.subnet.cidr.contains(next_hop):
+            by_prefix = subnet
+    return by_prefix, False
+
+
+def describe_lane(work: LaneWork) -> dict[str, Any]:
+    """Counts by kind, for logs."""
+    return {kind.name.lower(): len(items) for kind, items in work.items()}

@@ -1,0 +1,9 @@
+"""Protobuf goal states to validated values of `dataplane.model`: nothing past this package sees protobuf.
+
+Decoding never raises for what a message holds: a resource with a bad field becomes a `Change` with an `error` that
+names the resource, the field and the value, and the rest of the message proceeds.
+"""
+
+from aca.goalstate.decode.messages import decode_neighbor_rules, decode_v1, decode_v2
+
+__all__ = ["decode_neighbor_rules", "decode_v1", "decode_v2"]

@@ -1,0 +1,175 @@
+"""The interface between the agent and a data plane.
+
+In terms of what is wanted, never of how. A backend imports nothing of the agent, sees no protobuf and talks to no
+controller. Backends are found by name through the entry point group `aca.dataplanes`.
+"""
+
+from __future__ import annotations
+
+import abc
+import enum
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib.metadata import entry_points
+from typing import Any
+
+from dataplane.model import Key, Kind, NetworkType, Wanted
+
+ENTRY_POINT_GROUP = "aca.dataplanes"
+
+
+class Status(enum.Enum):
+    """What became of one resource."""
+
+    DONE = "done"
+    """Confirmed by the data plane."""
+    PENDING = "pending"
+    """Remembered; will be programmed when what it waits for is there."""
+    INVALID = "invalid"
+    """Refused: the resource itself must change."""
+    FAILED = "failed"
+    """The data plane refused or broke; retried with back-off."""
+    OUT_OF_ORDER = "out of order"
+    """Older than what is known; nothing changed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """The result for one resource; `reason` is a sentence for people, empty if done."""
+
+    status: Status
+    reason: str = ""
+
+
+DONE = Outcome(Status.DONE)
+
+
+def pending(reason: str) -> Outcome:
+    return Outcome(Status.PENDING, reason)
+
+
+def invalid(reason: str) -> Outcome:
+    return Outcome(Status.INVALID, reason)
+
+
+def failed(reason: str) -> Outcome:
+    return Outcome(Status.FAILED, reason)
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Upserts and removals (ids) of one kind. An id stands in one of the two at most, and there once."""
+
+    kind: Kind
+    upserts: Sequence[Wanted] = ()
+    removals: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """What became of some batches: resources that are not in `problems` are done.
+
+    `programming_us` is the time the data plane needed, in microseconds.
+    """
+
+    problems: Mapping[Key, Outcome] = field(default_factory=dict)
+    programming_us: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """The data plane can be programmed. Whatever was programmed before may be gone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """The data plane cannot be programmed until the next `Ready`."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class DevicesChanged:
+    """Devices of these ports appeared, vanished or changed; apply the ports again."""
+
+    port_ids: frozenset[str]
+
+
+class PuntReason(enum.Enum):
+    DHCP = "dhcp"
+
+
+@dataclass(frozen=True, slots=True)
+class Punt:
+    """A guest's packet that the agent is asked to answer: a whole Ethernet frame and the port it came from."""
+
+    reason: PuntReason
+    port_id: str
+    frame: bytes
+
+
+Event = Ready | Lost | DevicesChanged | Punt
+
+
+@dataclass(frozen=True, slots=True)
+class Capabilities:
+    """What a backend can program. What it cannot is answered INVALID_ARG with the reason, never pretended."""
+
+    network_types: frozenset[NetworkType]
+    ipv6: bool = False
+    security_groups: bool = False
+    gateways: bool = False
+
+
+class DataPlaneError(Exception):
+    """The data plane did not do what was asked; the message says what and why."""
+
+
+class DataPlane(abc.ABC):
+    """One way to make a host's network match the desired state.
+
+    Thread safety: `apply` may be called by several threads at once, but never for the same id, and never for two ids
+    of one VPC. `inject` may be called by any thread. `open` and `close` are called once, by one thread.
+    """
+
+    @property
+    @abc.abstractmethod
+    def capabilities(self) -> Capabilities: ...
+
+    @abc.abstractmethod
+    def open(self, listener: Callable[[Event], None]) -> None:
+        """Start and return at once. `listener` gets `Ready` when programming can begin; it must not block."""
+
+    @abc.abstractmethod
+    def close(self) -> None:
+        """Stop within 2 s; traffic keeps flowing. Idempotent."""
+
+    @abc.abstractmethod
+    def apply(self, batches: Sequence[Batch]) -> Applied:
+        """Make the batches true, in their order, and wait for the data plane to confirm.
+
+        A backend makes as few transactions of them as it can. Idempotent: what is already so costs nothing. Removing
+        what is not there succeeds. Never raises for what a single resource does wrong; raises DataPlaneError when the
+        data plane as a whole cannot be reached or gives no answer in time.
+        """
+
+    @abc.abstractmethod
+    def inject(self, port_id: str, frame: bytes) -> None:
+        """Hand a frame to a local port. Best effort, like any packet; a port that is gone is ignored."""
+
+    @abc.abstractmethod
+    def describe(self) -> Mapping[str, Any]:
+        """A JSON-ready description of what is programmed, for `aca status`. Cheap; no data plane calls."""
+
+
+def backend_names() -> list[str]:
+    return sorted(point.name for point in entry_points(group=ENTRY_POINT_GROUP))
+
+
+def load_backend(name: str) -> type[DataPlane]:
+    """The backend class registered as `name`. Raises DataPlaneError naming those that exist."""
+    for point in entry_points(group=ENTRY_POINT_GROUP):
+        if point.name == name:
+            loaded: type[DataPlane] = point.load()
+            return loaded
+    raise DataPlaneError(f"no data plane named {name!r}; there are: {', '.join(backend_names()) or 'none'}")

@@ -1,0 +1,77 @@
+"""What this agent has installed, and the transactions that bring it up to date.
+
+Every owner (a port, a subnet's flood list...) is rendered as a whole by a pure function; what is sent is the difference
+to what was sent before. Deletions name match *and* cookie, so a flow that another owner has taken over in the meantime
+survives: the order of two owners' changes does not matter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from dataplane.model import Key
+from dataplane.ovs.openflow import messages
+from dataplane.ovs.pipeline.layout import Feature, Flow, cookie
+
+Owner = tuple[Feature, str]
+FlowId = tuple[int, int, bytes]
+
+
+@dataclass(slots=True)
+class Transaction:
+    """Flow-mod bodies in order, and for each the resource that is told if it is refused."""
+
+    bodies: list[bytes] = field(default_factory=list)
+    blamed: list[tuple[Key, Owner]] = field(default_factory=list)
+
+    def take(self) -> tuple[list[bytes], list[tuple[Key, Owner]]]:
+        """Hand over what has been collected and start afresh."""
+        taken = self.bodies, self.blamed
+        self.bodies, self.blamed = [], []
+        return taken
+
+
+class FlowBook:
+    """Flows by owner. Not thread safe: the caller's lock guards it."""
+
+    def __init__(self) -> None:
+        self._installed: dict[Owner, dict[FlowId, bytes]] = {}
+        self._doubtful: set[Owner] = set()
+        """Owners of which it is not known that their flows stand: sent in full next time."""
+        self.round = 0
+
+    def doubt_all(self) -> None:
+        """The switch may have forgotten everything."""
+        self._doubtful = set(self._installed)
+
+    def doubt(self, owner: Owner) -> None:
+        self._doubtful.add(owner)
+
+    def set(self, transaction: Transaction, owner: Owner, blame: Key, flows: Sequence[Flow]) -> None:
+        """Make `flows` the owner's flows: what is new or different is added, what is gone is deleted."""
+        before = self._installed.get(owner, {})
+        known = {} if owner in self._doubtful else before
+        after: dict[FlowId, bytes] = {}
+        mark = cookie(self.round, *owner)
+        blamed = (blame, owner)
+        for flow in flows:
+            identity = flow[:3]
+            after[identity] = flow.instructions
+            if known.get(identity) != flow.instructions:
+                transaction.bodies.append(messages.flow_add(mark, *flow))
+                transaction.blamed.append(blamed)
+        for identity in before.keys() - after.keys():
+            transaction.bodies.append(messages.flow_delete_strict(mark, *identity))
+            transaction.blamed.append(blamed)
+        self._doubtful.discard(owner)
+        if after:
+            self._installed[owner] = after
+        else:
+            self._installed.pop(owner, None)
+
+    def owners(self, feature: Feature) -> Iterable[str]:
+        return (name for kind, name in self._installed if kind is feature)
+
+    def flow_count(self) -> int:
+        return sum(len(flows) for flows in self._installed.values())

@@ -1,0 +1,138 @@
+"""Bringing the bridge up and keeping it up: one thread that connects, waits, and connects again."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Callable, Mapping
+from concurrent.futures import TimeoutError as FutureTimeout
+from hashlib import blake2b
+
+from dataplane.addresses import format_address
+from dataplane.model import NetworkType
+from dataplane.ovs.openflow.errors import OpenFlowError, ProgrammerError
+from dataplane.ovs.openflow.messages import PacketIn
+from dataplane.ovs.openflow.programmer import FlowProgrammer
+from dataplane.ovs.ovsdb import BridgeSpec, Ovsdb, OvsdbError, Tunnel
+from dataplane.ovs.settings import OvsSettings
+
+_FIRST_DELAY_S = 0.2
+_MAX_DELAY_S = 5.0
+
+TUNNEL_NAMES: Mapping[NetworkType, str] = {NetworkType.VXLAN: "vxlan-aca", NetworkType.GENEVE: "geneve-aca"}
+_TUNNEL_KINDS: Mapping[NetworkType, str] = {NetworkType.VXLAN: "vxlan", NetworkType.GENEVE: "geneve"}
+_TUNNEL_OFPORTS: Mapping[NetworkType, int] = {NetworkType.VXLAN: 100, NetworkType.GENEVE: 101}
+
+Tunnels = Mapping[NetworkType, int]
+"""OpenFlow port of each encapsulation's flow-based tunnel port."""
+
+
+class BringUp:
+    """Calls `up(programmer, tunnels)` when the bridge is there and connected, `down(reason)` when it no longer is.
+
+    Both are called by this object's thread. `up` returns once the fixed flows are confirmed; it may raise
+    ProgrammerError, OpenFlowError or a time-out, which count as not up.
+    """
+
+    def __init__(
+        self,
+        settings: OvsSettings,
+        ovsdb: Ovsdb,
+        *,
+        up: Callable[[FlowProgrammer, Tunnels], None],
+        down: Callable[[str], None],
+        on_packet_in: Callable[[PacketIn], None],
+    ) -> None:
+        self._settings = settings
+        self._ovsdb = ovsdb
+        self._up = up
+        self._down = down
+        self._on_packet_in = on_packet_in
+        self._wishes: queue.SimpleQueue[str] = queue.SimpleQueue()
+        """Reasons to look again; the empty string ends the thread."""
+        self._closing = threading.Event()
+        self._programmer: FlowProgrammer | None = None
+        self._thread = threading.Thread(target=self._loop, name="ovs-bring-up", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def close(self) -> None:
+        self._closing.set()
+        self._wishes.put("")
+        if self._thread.is_alive():
+            self._thread.join(self._settings.ready_timeout_s)
+        if self._programmer is not None:
+            self._programmer.close()
+
+    def look_again(self, reason: str) -> None:
+        """Something that the bridge rests on has changed: verify it and connect again. Thread safe."""
+        self._wishes.put(reason)
+
+    def _loop(self) -> None:
+        delay = _FIRST_DELAY_S
+        while not self._closing.is_set():
+            try:
+                self._connect()
+            except (OvsdbError, ProgrammerError, OpenFlowError, FutureTimeout) as problem:
+                self._down(str(problem) or "no answer in time")
+                self._disconnect()
+                self._closing.wait(delay)
+                delay = min(_MAX_DELAY_S, delay * 2)
+                continue
+            delay = _FIRST_DELAY_S
+            reason = self._wait_for_wish()
+            if not self._closing.is_set():
+                self._down(reason)
+            self._disconnect()
+
+    def _wait_for_wish(self) -> str:
+        while True:
+            try:
+                return self._wishes.get(timeout=60.0)
+            except queue.Empty:
+                continue
+
+    def _connect(self) -> None:
+        timeout = self._settings.ready_timeout_s
+        while not self._wishes.empty():
+            self._wishes.get_nowait()
+        if self._closing.is_set():
+            return
+        ports = self._ovsdb.ensure_bridge(bridge_spec(self._settings)).result(timeout)
+        self._programmer = FlowProgrammer(
+            self._settings.management_socket,
+            on_packet_in=self._on_packet_in,
+            on_lost=self.look_again,
+            connect_timeout=timeout,
+        )
+        self._programmer.start()
+        by_type = {network_type: ports[TUNNEL_NAMES[network_type]] for network_type in self._settings.tunnel_ports}
+        self._up(self._programmer, by_type)
+
+    def _disconnect(self) -> None:
+        if self._programmer is not None:
+            self._programmer.close()
+            self._programmer = None
+
+
+def bridge_spec(settings: OvsSettings) -> BridgeSpec:
+    local = format_address(settings.tunnel_address)
+    # Two bridges with one datapath id mix up their flows, so ours is named explicitly (field fault 34).
+    identity = blake2b(f"{local}/{settings.bridge}".encode(), digest_size=6).hexdigest()
+    return BridgeSpec(
+        settings.bridge,
+        settings.datapath_type,
+        "0000" + identity,
+        tuple(
+            Tunnel(
+                TUNNEL_NAMES[network_type],
+                _TUNNEL_KINDS[network_type],
+                local,
+                port,
+                _TUNNEL_OFPORTS[network_type],
+            )
+            for network_type, port in settings.tunnel_ports.items()
+        ),
+        (("aca-owner", "aca"),),
+    )

@@ -1,0 +1,68 @@
+"""ICMP errors that a gateway owes its guests. Pure: the offending frame in, the answer out.
+
+RFC 792 (messages), RFC 1122 3.2.2 and RFC 1812 4.3.2.7 (when not to send), RFC 1191 (next-hop MTU).
+"""
+
+from __future__ import annotations
+
+import enum
+import struct
+
+_ETHERNET = 14
+_ICMP = 1
+_QUERIES = frozenset({0, 8, 13, 14})
+_TTL = 64
+_QUOTED = 548
+"""Bytes of the offending packet in the answer: as many as keep it within 576 (RFC 1812 4.3.2.3)."""
+
+
+class IcmpError(enum.Enum):
+    """(type, code)."""
+
+    TIME_EXCEEDED = (11, 0)
+    NET_UNREACHABLE = (3, 0)
+    FRAGMENTATION_NEEDED = (3, 4)
+
+
+def icmp_error(frame: bytes, error: IcmpError, gateway_mac: bytes, gateway_address: bytes, mtu: int) -> bytes | None:
+    """The Ethernet frame that tells the sender of `frame` (untagged IPv4) about the error.
+
+    None if none must be sent: about ICMP errors, later fragments, group addresses, packets that may be fragmented
+    (for FRAGMENTATION_NEEDED), or what does not parse. `mtu` is in bytes.
+    """
+    packet = frame[_ETHERNET:]
+    if len(packet) < 20 or frame[12:14] != b"\x08\x00" or packet[0] >> 4 != 4:
+        return None
+    header_length = (packet[0] & 0xF) * 4
+    flags = int.from_bytes(packet[6:8], "big")
+    source, target = packet[12:16], packet[16:20]
+    if header_length < 20 or len(packet) < header_length + 8 or flags & 0x1FFF:
+        return None
+    if frame[0] & 1 or not _is_host(source) or not _is_host(target):
+        return None
+    if packet[9] == _ICMP and packet[header_length] not in _QUERIES:
+        return None
+    if error is IcmpError.FRAGMENTATION_NEEDED and not flags & 0x4000:
+        return None
+    icmp_type, code = error.value
+    next_mtu = mtu if error is IcmpError.FRAGMENTATION_NEEDED else 0
+    body: bytes = struct.pack("!BBHHH", icmp_type, code, 0, 0, next_mtu) + packet[:_QUOTED]
+    body = body[:2] + _checksum(body) + body[4:]
+    header: bytes = struct.pack("!BBHHHBBH4s4s", 0x45, 0xC0, 20 + len(body), 0, 0, _TTL, _ICMP, 0, gateway_address, source)
+    header = header[:10] + _checksum(header) + header[12:]
+    ethernet = frame[6:12] + gateway_mac + b"\x08\x00"
+    return ethernet + header + body
+
+
+def _is_host(address: bytes) -> bool:
+    return 0 < address[0] < 224 and address[0] != 127
+
+
+def _checksum(data: bytes) -> bytes:
+    """Internet checksum (RFC 1071)."""
+    if len(data) % 2:
+        data += b"\0"
+    total = sum(struct.unpack(f"!{len(data) // 2}H", data))
+    while total >> 16:
+        total = (total & 0xFFFF) + (total >> 16)
+    return (~total & 0xFFFF).to_bytes(2, "big")

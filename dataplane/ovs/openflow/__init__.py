@@ -1,0 +1,1 @@
+"""OpenFlow 1.4 with the extensions of Open vSwitch: codec (``oxm``, ``actions``, ``messages``) and programmer."""

@@ -1,0 +1,1 @@
+"""The OpenFlow pipeline: pure functions from wanted values to flows. No sockets, no state."""

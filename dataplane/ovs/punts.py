@@ -1,0 +1,97 @@
+"""What becomes of packets that flows hand up: ICMP errors are answered here, DHCP goes to the agent."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections import Counter
+from collections.abc import Callable
+
+from dataplane.base import Punt, PuntReason
+from dataplane.model import PortWanted
+from dataplane.ovs.icmp import IcmpError, icmp_error
+from dataplane.ovs.openflow.messages import PacketIn
+from dataplane.ovs.pipeline.layout import Feature, cookie_feature
+from dataplane.ovs.pipeline.port import subnet_of
+
+_QUEUE_LENGTH = 4096
+
+_ERRORS = {
+    Feature.PUNT_TTL: IcmpError.TIME_EXCEEDED,
+    Feature.PUNT_UNREACHABLE: IcmpError.NET_UNREACHABLE,
+    Feature.PUNT_TOO_BIG: IcmpError.FRAGMENTATION_NEEDED,
+}
+
+
+class Punts:
+    """One thread that answers. `handle` never blocks: under a flood the newest packets are dropped and counted.
+
+    `port_of(ofport)` finds the port a packet came from, `send(ofport, frame)` gives a frame to a port, `listener` gets
+    what only the agent can answer.
+    """
+
+    def __init__(
+        self,
+        port_of: Callable[[int], PortWanted | None],
+        send: Callable[[int, bytes], None],
+        listener: Callable[[Punt], None],
+        tunnel_mtu: int,
+    ) -> None:
+        self._port_of = port_of
+        self._send = send
+        self._listener = listener
+        self._tunnel_mtu = tunnel_mtu
+        self._queue: queue.Queue[PacketIn | None] = queue.Queue(_QUEUE_LENGTH)
+        self._thread = threading.Thread(target=self._loop, name="ovs-punts", daemon=True)
+        self.counts: Counter[str] = Counter()
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def close(self) -> None:
+        if self._thread.is_alive():
+            try:
+                self._queue.put(None, timeout=0.5)
+            except queue.Full:
+                return
+            self._thread.join(1.0)
+
+    def handle(self, packet: PacketIn) -> None:
+        try:
+            self._queue.put_nowait(packet)
+        except queue.Full:
+            self.counts["dropped"] += 1
+
+    def _loop(self) -> None:
+        while True:
+            try:
+                packet = self._queue.get(timeout=60.0)
+            except queue.Empty:
+                continue
+            if packet is None:
+                return
+            self._answer(packet)
+
+    def _answer(self, packet: PacketIn) -> None:
+        try:
+            feature = Feature(cookie_feature(packet.cookie))
+        except ValueError:
+            self.counts["unknown"] += 1
+            return
+        self.counts[feature.name.lower()] += 1
+        wanted = self._port_of(packet.in_port)
+        if wanted is None:
+            return
+        if feature is Feature.DHCP:
+            self._listener(Punt(PuntReason.DHCP, wanted.id, packet.data))
+            return
+        error = _ERRORS.get(feature)
+        if error is None:
+            return
+        # The gateway that the guest speaks to: the one of the subnet its own address is in.
+        subnet = subnet_of(wanted, packet.data[26:30]).subnet
+        if subnet.gateway_mac is None or subnet.gateway_address is None or len(subnet.gateway_address) != 4:
+            return
+        answer = icmp_error(packet.data, error, subnet.gateway_mac, subnet.gateway_address, self._tunnel_mtu)
+        if answer is not None:
+            self._send(packet.in_port, answer)

@@ -1,0 +1,191 @@
+"""One host: a namespace with an uplink, its own Open vSwitch, its guests and its agent."""
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tests.lab.agent import AgentProcess
+from tests.lab.commands import LabError
+from tests.lab.guest import Guest
+from tests.lab.guests import GuestSpec, attach_arguments, plug
+from tests.lab.netns import Namespace, create_namespaces
+from tests.lab.ovs import Ovs
+from tests.lab.wire import Capture
+
+if TYPE_CHECKING:
+    from tests.lab.lab import Lab
+
+FLOW_COOKIE = re.compile(r"\bcookie=[^ ,]*,? ?")
+
+
+class Host:
+    """A host of a lab; made by Lab.host()."""
+
+    bridge = "br-int"
+
+    def __init__(self, lab: "Lab", name: str, number: int, namespace: Namespace, dataplane: str) -> None:
+        self.lab = lab
+        self.name = name
+        self.namespace = namespace
+        self.dataplane = dataplane
+        self.directory = lab.directory / name
+        self.underlay_ip = f"172.16.0.{number}"
+        self.underlay_mac = f"02:00:00:00:01:{number:02x}"
+        self.grpc_target = f"unix:{self.directory}/grpc.sock"
+        self.admin_socket = self.directory / "admin.sock"
+        self.has_ovs = dataplane == "ovs"
+        self._guests: list[Guest] = []
+        self._agents: list[AgentProcess] = []
+        self._ovs = Ovs(self.directory, namespace, self._underlay_up) if self.has_ovs else None
+
+    def __repr__(self) -> str:
+        return f"Host({self.name!r})"
+
+    # -- Open vSwitch
+
+    @property
+    def ovs(self) -> Ovs:
+        """Its Open vSwitch; `.ovsdb` and `.vswitchd` can be stopped, killed, paused, restarted. Raises LabError."""
+        if self._ovs is None:
+            raise LabError(f"{self!r} has no Open vSwitch")
+        return self._ovs
+
+    @property
+    def rundir(self) -> Path:
+        """Where the sockets, logs, pid files and the database of Open vSwitch are."""
+        return self.directory
+
+    @property
+    def db_socket(self) -> str:
+        """The database's address: unix:/..."""
+        return self.ovs.db_socket
+
+    @property
+    def vswitchd_pid(self) -> int:
+        return self.ovs.vswitchd.pid
+
+    def vsctl(self, *args: str) -> str:
+        """Run ovs-vsctl on this host's database. Raises CommandError."""
+        return self.ovs.vsctl(*args)
+
+    def ofctl(self, *args: str, stdin: str = "", timeout: float = 15.0) -> str:
+        """Run ovs-ofctl with OpenFlow 1.4, e.g. ofctl("dump-flows", "br-int"). Raises CommandError."""
+        return self.ovs.ofctl(*args, stdin=stdin, timeout=timeout)
+
+    def appctl(self, method: str, *args: str) -> str:
+        """What `ovs-appctl METHOD ARGS` of ovs-vswitchd prints. Raises LabError, OSError."""
+        return self.ovs.appctl(method, *args)
+
+    def flows(self, bridge: str = "br-int", *, names: bool = False, cookies: bool = False) -> list[str]:
+        """The flows, sorted, without ages and counters; ports by name if `names`, with cookies
+        (those that are not 0) if asked for."""
+        style = "--names" if names else "--no-names"
+        lines = self.ofctl("--no-stats", style, "dump-flows", bridge, timeout=60.0).splitlines()
+        flows = (line.strip() for line in lines if "actions=" in line)
+        return sorted(flows if cookies else (FLOW_COOKIE.sub("", flow) for flow in flows))
+
+    def know_underlay(self, others: Sequence["Host"]) -> None:
+        """Tell the switch the MACs of other hosts, so that no first packet waits for ARP (and is dropped)."""
+        for other in others:
+            if other is not self:
+                self.appctl("tnl/neigh/set", "br-phy", other.underlay_ip, other.underlay_mac)
+
+    # -- the namespace
+
+    def run(self, *command: str, timeout: float = 15.0) -> str:
+        """Run a program in the host's namespace to its end and return its output. Raises CommandError."""
+        return self.namespace.run(*command, timeout=timeout)
+
+    def devices(self) -> set[str]:
+        """The names of the network devices in the host's namespace."""
+        lines = self.run("cat", "/proc/net/dev").splitlines()[2:]
+        return {line.partition(":")[0].strip() for line in lines}
+
+    def capture(self, device: str = "uplink", *, outgoing: bool = False) -> Capture:
+        """What a device of the host receives from now on, e.g. tunnel packets on the uplink."""
+        return Capture(self.namespace, device, outgoing=outgoing)
+
+    def underlay_down(self) -> None:
+        """Cut the host off the others."""
+        self.namespace.ip("link set uplink down")
+
+    def underlay_up(self) -> None:
+        self.namespace.ip("link set uplink up")
+
+    # -- guests
+
+    def guest(
+        self,
+        port_id: str,
+        *,
+        mac: str,
+        ips: Sequence[str] = ("10.0.0.5/24",),
+        gateway: str | None = None,
+        mtu: int = 1450,
+        ipv6: bool = False,
+        attach: bool = True,
+    ) -> Guest:
+        """Make one guest and, unless told otherwise, attach it. Raises CommandError."""
+        spec = GuestSpec(port_id, mac, tuple(ips), gateway, mtu, ipv6)
+        return self.guests([spec], attach=attach)[0]
+
+    def guests(self, specs: Sequence[GuestSpec], *, attach: bool = True) -> list[Guest]:
+        """Make many guests at once, in the order given. Raises CommandError."""
+        prefix = f"{self.namespace.name}-"
+        namespaces = create_namespaces(f"{prefix}{spec.port_id[:11]}" for spec in specs)
+        made = [Guest(self, spec, namespace) for spec, namespace in zip(specs, namespaces, strict=True)]
+        self._guests += made
+        plug(self.namespace, list(zip(specs, namespaces, strict=True)))
+        if attach and self.has_ovs:
+            self.attach(made)
+        return made
+
+    def attach(self, guests: Sequence[Guest]) -> None:
+        """Give the guests' devices to the integration bridge, all in one transaction. Raises CommandError."""
+        if guests:
+            self.vsctl(*attach_arguments(self.bridge, [guest.spec for guest in guests])[1:])
+
+    def forget(self, guest: Guest) -> None:
+        """For Guest.remove()."""
+        self._guests.remove(guest)
+
+    # -- the agent
+
+    def agent(self, config: dict[str, Any] | None = None) -> AgentProcess:
+        """A started agent; `config` is laid over the usual one, section by section."""
+        agent = AgentProcess(self, config or {})
+        agent.start()
+        return agent
+
+    def owns(self, agent: AgentProcess) -> None:
+        """For AgentProcess: it ends with the host."""
+        self._agents.append(agent)
+
+    def close(self) -> None:
+        """End the processes that this host's guests and agents run as. For Lab, which ends the rest."""
+        for guest in self._guests:
+            guest.kill_pings()
+        for agent in self._agents:
+            agent.close()
+
+    # -- making it
+
+    def start(self) -> None:
+        """Bring up the switch and the underlay address; the uplink is there already. For Lab."""
+        if self._ovs is None:
+            self.namespace.ip(f"addr add {self.underlay_ip}/24 dev uplink")
+            return
+        self._ovs.create()
+        self.vsctl(
+            *("add-br", "br-phy", "--", "set", "bridge", "br-phy", "datapath_type=netdev"),
+            *("fail_mode=standalone", f"other_config:hwaddr={self.underlay_mac}"),
+            *("--", "add-port", "br-phy", "uplink"),
+        )
+        self._underlay_up()
+
+    def _underlay_up(self) -> None:
+        """Whatever a restart of the switch loses: the underlay address and the other hosts' MACs."""
+        if "br-phy" in self.devices():
+            self.namespace.ip(f"addr replace {self.underlay_ip}/24 dev br-phy", "link set br-phy up")
+            self.know_underlay([host for host in self.lab.hosts.values() if host.has_ovs])

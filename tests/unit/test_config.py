@@ -1,0 +1,192 @@
+"""Settings: what wins, what is refused, and how the refusal reads."""
+
+from __future__ import annotations
+
+import re
+import socket
+from pathlib import Path
+
+import pytest
+
+from aca.config import ConfigError, Settings, load_settings, setting_infos
+
+ADDRESS = {"ACA_HOST__ADDRESSES": "192.0.2.11"}
+EXAMPLE = Path(__file__).parents[2] / "deploy" / "aca.toml"
+
+
+def write(directory: Path, text: str) -> Path:
+    file = directory / "aca.toml"
+    file.write_text(text)
+    return file
+
+
+def refusal(file: Path | None = None, environment: dict[str, str] | None = None, **flags: str) -> str:
+    with pytest.raises(ConfigError) as caught:
+        load_settings(file, ADDRESS if environment is None else environment, flags)
+    return str(caught.value)
+
+
+def value_of(settings: Settings, name: str) -> object:
+    value: object = settings
+    for part in name.split("."):
+        value = getattr(value, part)
+    return value
+
+
+def test_defaults() -> None:
+    settings = load_settings(environment=ADDRESS)
+    assert settings.host.id == socket.gethostname()
+    assert settings.grpc.listen == ("0.0.0.0:50001",)
+    assert settings.grpc.max_message_mib == 512
+    assert settings.admin.socket == Path("/run/aca/admin.sock")
+    assert settings.dataplane.ovs.bridge == "br-int"
+    assert settings.dataplane.default_network_type == "vxlan"
+
+
+def test_the_environment_wins_over_the_file_and_a_flag_over_both(tmp_path: Path) -> None:
+    file = write(
+        tmp_path,
+        """
+        host.addresses = ["192.0.2.1"]
+        grpc.listen = ["127.0.0.1:1", "[::1]:1"]
+        [dataplane]
+        workers = 2
+        [dataplane.ovs]
+        bridge = "from-file"
+        vxlan_port = 1111
+        """,
+    )
+    environment = {"ACA_DATAPLANE__OVS__BRIDGE": "from-env", "ACA_DATAPLANE__OVS__VXLAN_PORT": "2222", "PATH": "/bin"}
+    settings = load_settings(file, environment, {"dataplane.ovs.bridge": "from-flag"})
+    assert settings.host.addresses == ("192.0.2.1",)
+    assert settings.grpc.listen == ("127.0.0.1:1", "[::1]:1")
+    assert settings.dataplane.workers == 2
+    assert settings.dataplane.ovs.vxlan_port == 2222
+    assert settings.dataplane.ovs.bridge == "from-flag"
+
+
+def test_every_setting_can_be_given_in_each_of_the_three_ways(tmp_path: Path) -> None:
+    samples = {
+        "host.id": ("h", "h"),
+        "host.addresses": ("192.0.2.1,2001:db8::1", ("192.0.2.1", "2001:db8::1")),
+        "host.tunnel_address": ("198.51.100.1", "198.51.100.1"),
+        "grpc.listen": ("unix:/run/a,127.0.0.1:0", ("unix:/run/a", "127.0.0.1:0")),
+        "admin.socket": ("/tmp/a", Path("/tmp/a")),
+        "dataplane.kind": ("other", "other"),
+        "dataplane.default_network_type": ("geneve", "geneve"),
+        "dataplane.ovs.run_directory": ("/r", Path("/r")),
+        "dataplane.ovs.database": ("tcp:192.0.2.1:6640", "tcp:192.0.2.1:6640"),
+        "dataplane.ovs.bridge": ("br0", "br0"),
+        "dataplane.ovs.datapath_type": ("netdev", "netdev"),
+        "dataplane.ovs.create_devices": ("true", True),
+        "dataplane.tunnel_mtu": ("1400", 1400),
+        "log.level": ("debug", "debug"),
+        "log.format": ("json", "json"),
+    }
+    for info in setting_infos():
+        text, value = samples.get(info.name, ("7", 7))
+        needed = {} if info.name == "host.addresses" else ADDRESS
+        assert value_of(load_settings(None, {**needed, info.environment: text}), info.name) == value
+        assert value_of(load_settings(None, needed, {info.name: text}), info.name) == value
+        file = write(tmp_path, f'{info.name} = "{text}"')
+        assert value_of(load_settings(file, needed), info.name) == value
+
+
+def test_addresses_of_data_path_and_management() -> None:
+    own = load_settings(environment={"ACA_HOST__ADDRESSES": "192.0.2.11"}).host
+    assert own.data_path_address == "192.0.2.11"
+    both = load_settings(environment={**ADDRESS, "ACA_HOST__TUNNEL_ADDRESS": "2001:DB8::b"}).host
+    assert both.data_path_address == "2001:db8::b"
+    assert both.packed_addresses == {bytes([192, 0, 2, 11]), bytes.fromhex("20010db8000000000000000000 00000b")}
+
+
+def test_own_addresses_must_be_given() -> None:
+    text = refusal(environment={})
+    assert "host.addresses must be set" in text
+    assert "ACA_HOST__ADDRESSES" in text
+    assert "--host-addresses" in text
+
+
+@pytest.mark.parametrize(
+    ("line", "name", "allowed"),
+    [
+        ('grpc.listne = "x"', "grpc.listne", "listen, max_message_mib, max_concurrent_messages"),
+        ("dataplane.ovs.port = 1", "dataplane.ovs.port", "vxlan_port"),
+        ("unknown.deeply.nested = 1", "unknown", "sections: host, grpc, admin"),
+        ('dataplane = "ovs"', "dataplane is a section", "kind"),
+    ],
+)
+def test_unknown_keys_of_the_file_are_refused(tmp_path: Path, line: str, name: str, allowed: str) -> None:
+    file = write(tmp_path, line)
+    text = refusal(file)
+    assert f"{file}: {name}" in text
+    assert allowed in text
+
+
+def test_unknown_variables_are_refused() -> None:
+    text = refusal(environment={**ADDRESS, "ACA_GRPC_LISTEN": "0.0.0.0:1", "ACA_LOG__COLOUR": "red"})
+    assert "ACA_GRPC_LISTEN is not a setting; did you mean ACA_GRPC__LISTEN?" in text
+    assert "ACA_LOG__COLOUR is not a setting" in text
+
+
+def test_variables_that_are_no_settings_of_ours_are_left_alone() -> None:
+    linked = {"ACA_SERVICE_HOST": "10.0.0.1", "ACA_SERVICE_PORT_GRPC": "50001", "ACA_PORT_50001_TCP_ADDR": "10.0.0.1"}
+    settings = load_settings(environment={**ADDRESS, **linked, "ACA_CONFIG": "f", "ACADEMY": "x"})
+    assert settings == load_settings(environment=ADDRESS)
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "allowed"),
+    [
+        ("ACA_HOST__ADDRESSES", "192.0.2.300", "IPv4 or IPv6 address"),
+        ("ACA_HOST__ADDRESSES", "192.0.2.1,127.0.0.1", "(item 2)"),
+        ("ACA_HOST__ADDRESSES", "", "must not be empty"),
+        ("ACA_HOST__TUNNEL_ADDRESS", "224.0.0.1", "that a host can own"),
+        ("ACA_GRPC__LISTEN", "50001", "ADDRESS:PORT"),
+        ("ACA_GRPC__LISTEN", "127.0.0.1:65536", "ADDRESS:PORT"),
+        ("ACA_GRPC__LISTEN", "example.org:1", "IP address or 'localhost'"),
+        ("ACA_GRPC__LISTEN", "unix:relative", "unix:/ABSOLUTE/PATH"),
+        ("ACA_GRPC__MAX_MESSAGE_MIB", "4096", "less than or equal to 2047"),
+        ("ACA_DATAPLANE__WORKERS", "many", "integer"),
+        ("ACA_DATAPLANE__DEFAULT_NETWORK_TYPE", "gre", "'vxlan' or 'geneve'"),
+        ("ACA_DATAPLANE__OVS__BRIDGE", "a-name-of-16-byt", "1 to 15 bytes"),
+        ("ACA_DATAPLANE__OVS__DATABASE", "/db.sock", "unix:PATH or tcp:"),
+        ("ACA_DATAPLANE__OVS__CREATE_DEVICES", "maybe", "boolean"),
+        ("ACA_LOG__LEVEL", "loud", "'debug', 'info', 'warning' or 'error'"),
+    ],
+)
+def test_bad_values_are_refused_with_name_value_and_what_is_allowed(variable: str, value: str, allowed: str) -> None:
+    (line,) = refusal(environment={**ADDRESS, variable: value}).splitlines()
+    assert line.startswith(f"environment variable {variable}")
+    assert allowed in line
+    assert repr(value.split(",")[-1]) in line
+
+
+def test_a_refusal_names_the_place_the_value_comes_from(tmp_path: Path) -> None:
+    file = write(tmp_path, "dataplane.workers = 0\ngrpc.listen = 5")
+    assert f"{file}: dataplane.workers: 0 is refused" in refusal(file)
+    assert f"{file}: grpc.listen: 5 is refused" in refusal(file)
+    with pytest.raises(ConfigError, match="flag --dataplane-workers: '0' is refused"):
+        load_settings(None, ADDRESS, {"dataplane.workers": "0"})
+
+
+def test_all_problems_are_told_at_once(tmp_path: Path) -> None:
+    file = write(tmp_path, 'log.level = "loud"\nlog.colour = "red"')
+    text = refusal(file, {"ACA_DATAPLANE__WORKERS": "0"})
+    for name in ("log.level", "log.colour", "ACA_DATAPLANE__WORKERS", "host.addresses"):
+        assert name in text
+
+
+def test_files_that_cannot_be_read_are_refused(tmp_path: Path) -> None:
+    assert "No such file" in refusal(tmp_path / "missing.toml")
+    assert "is not TOML" in refusal(write(tmp_path, "[host"))
+
+
+def test_the_example_configuration_shows_every_setting_with_its_default(tmp_path: Path) -> None:
+    example = EXAMPLE.read_text()
+    shown = re.sub(r"^# (\w+ = )", r"\1", example, flags=re.MULTILINE)
+    settings = load_settings(write(tmp_path, shown), {})
+    assert settings.model_dump(exclude={"host"}) == load_settings(environment=ADDRESS).model_dump(exclude={"host"})
+    keys = re.findall(r"^(?:# )?(\w+) = ", example, flags=re.MULTILINE)
+    assert sorted(keys) == sorted(info.path[-1] for info in setting_infos())
+    assert load_settings(EXAMPLE, {}).host.addresses == ("192.0.2.11",)
