@@ -8,8 +8,9 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import click
+from rich.table import Table
 
-from aca.cli.console import MANY, CommandError, output, table, verdict
+from aca.cli.console import MANY, CommandError, line, output, table, verdict
 from aca.cli.goalstates import GoalStateFile, layout_option, read_goal_state
 from aca.cli.names import kind_name, operation_name
 from aca.goalstate.changes import Change
@@ -59,12 +60,12 @@ def _check_file(file: GoalStateFile, addresses: frozenset[str]) -> int:
     bad = [change for change in changes if change.error]
     title = f"{file.path}: {file.layout.value}, {len(changes)} resources, {len(bad)} invalid"
     console = output()
-    if len(changes) <= MANY:
-        console.print(_listing(title, changes))
-    else:
-        console.print(_summary(title, changes))
-        if bad:
-            console.print(_listing("", bad))
+    line(console, title)
+    if len(changes) > MANY:
+        console.print(_summary(changes))
+    shown = bad if len(changes) > MANY else changes
+    if shown:
+        console.print(_listing(shown))
     return len(bad)
 
 
@@ -78,9 +79,8 @@ def _decode(file: GoalStateFile, addresses: frozenset[str]) -> Iterable[list[Cha
     return decode_v2(message, addresses)
 
 
-def _listing(title: str, changes: Iterable[Change]) -> object:
+def _listing(changes: Iterable[Change]) -> Table:
     return table(
-        title,
         ["kind", "id", "operation", ">revision", "verdict", "error"],
         (
             (
@@ -96,11 +96,10 @@ def _listing(title: str, changes: Iterable[Change]) -> object:
     )
 
 
-def _summary(title: str, changes: Iterable[Change]) -> object:
+def _summary(changes: Iterable[Change]) -> Table:
     counts = Counter((change.kind, bool(change.error)) for change in changes)
     kinds = sorted({kind for kind, _ in counts})
     return table(
-        title,
         ["kind", ">valid", ">invalid"],
         ((kind_name(kind), str(counts[kind, False]), str(counts[kind, True])) for kind in kinds),
     )

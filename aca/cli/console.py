@@ -49,9 +49,14 @@ def verdict(word: str) -> Text:
     return Text(word, _STYLES.get(word, ""))
 
 
-def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str | Text]]) -> Table:
+def line(console: Console, text: str) -> None:
+    """One line, as it is: no markup, and not broken by us."""
+    console.print(text, markup=False, soft_wrap=True)
+
+
+def table(columns: Sequence[str], rows: Iterable[Sequence[str | Text]]) -> Table:
     """A table; columns that begin with '>' are numbers, aligned right."""
-    made = Table(title=title or None, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
+    made = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for column in columns:
         right = column.startswith(">")
         made.add_column(

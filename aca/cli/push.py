@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from aca.cli.client import AgentClient, Outcome, Push
-from aca.cli.console import MANY, errors, output, table, verdict
+from aca.cli.console import MANY, errors, line, output, table, verdict
 from aca.cli.goalstates import GoalStateFile, layout_option, read_goal_state
 from aca.cli.names import kind_name, operation_name, status_name
 from goalstate_proto import common_pb2
@@ -103,7 +103,6 @@ def _print_listing(console: Console, outcomes: Sequence[Outcome]) -> None:
         return
     console.print(
         table(
-            "",
             ["kind", "id", "operation", "status", ">data plane ms", ">devices ms", ">total ms", "reason"],
             (
                 (
@@ -132,7 +131,6 @@ def _print_summary(console: Console, outcomes: Iterable[Outcome]) -> None:
             reasons.setdefault(group, Counter())[outcome.reason] += 1
     console.print(
         table(
-            "",
             ["kind", "status", ">resources", ">median ms", ">max ms", "most frequent reason"],
             (
                 (
@@ -152,14 +150,14 @@ def _print_summary(console: Console, outcomes: Iterable[Outcome]) -> None:
 def _print_times(console: Console, done: Sequence[Push], resources: int) -> None:
     seconds = sum(result.seconds for result in done)
     agent_ms = sum(result.total_us for result in done) / 1000
-    line = (
+    text = (
         f"{len(done)} message{'s'[: len(done) != 1]}, {resources} resource{'s'[: resources != 1]}: "
         f"{seconds * 1000:.1f} ms from sending to reply, {agent_ms:.1f} ms of it in the agent"
     )
     if len(done) > 1:
         times = [result.seconds * 1000 for result in done]
-        line += f"; per message median {statistics.median(times):.1f} ms, max {max(times):.1f} ms"
-    console.print(line, markup=False)
+        text += f"; per message median {statistics.median(times):.1f} ms, max {max(times):.1f} ms"
+    line(console, text)
 
 
 def _ms(microseconds: float) -> str:

@@ -43,7 +43,7 @@ from dataplane.base import (
     failed,
     pending,
 )
-from dataplane.model import Key, Kind, NetworkType
+from dataplane.model import Key, Kind, Neighbor, NetworkType
 from goalstate_proto.goalstate_pb2 import GoalState, GoalStateV2
 from goalstate_proto.goalstateprovisioner_pb2 import NeighborRulesRequest
 
@@ -284,6 +284,8 @@ class Engine:
 
     def _retry_refused(self, changes: list[Change]) -> None:
         """A resource that failed and is sent again is tried again at once, changed or not."""
+        if not self._problems[changes[0].kind]:
+            return
         for change in changes:
             known = self._problems[change.kind].get(change.id)
             if known is not None and known[0].status is Status.FAILED:
@@ -294,7 +296,11 @@ class Engine:
         if not self._last_turn:
             return
         lane_of = self._state.lane_of
-        for lane in {lane_of(change.kind, change.id) for change in changes}:
+        lanes = {
+            change.value.vpc_id if isinstance(change.value, Neighbor) else lane_of(change.kind, change.id)
+            for change in changes
+        }
+        for lane in lanes:
             turn = self._last_turn.get(lane)
             if turn is not None:
                 self._wait_for(ticket, lane, turn)

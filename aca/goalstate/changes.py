@@ -10,7 +10,7 @@ from dataplane.model import Kind, Resource, RoutingRule
 
 @dataclass(frozen=True, slots=True)
 class TablePatch:
-    """Rules of one subnet to set and to withdraw. A withdrawn one matches by id, else by destination (contract 0b.9)."""
+    """Rules of one subnet to set and to withdraw. What is withdrawn matches by id, else by destination (0b.9)."""
 
     subnet_id: str
     upserts: tuple[RoutingRule, ...]

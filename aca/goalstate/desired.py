@@ -68,12 +68,10 @@ class DesiredState:
     _vpc_subnets: dict[str, set[str]] = field(default_factory=dict)
     _tombstones: OrderedDict[Key, tuple[int, float]] = field(default_factory=OrderedDict)
     _dirty: Dirty = field(default_factory=dict)
+    _stores: dict[Kind, Mapping[str, Any]] = field(init=False, default_factory=dict)
 
-    # -- reading ------------------------------------------------------------------------------------------------
-
-    def store(self, kind: Kind) -> Mapping[str, Any]:
-        """Resources of one kind by id."""
-        stores: dict[Kind, Mapping[str, Any]] = {
+    def __post_init__(self) -> None:
+        self._stores = {
             Kind.VPC: self.vpcs,
             Kind.SUBNET: self.subnets,
             Kind.PORT: self.ports,
@@ -83,7 +81,12 @@ class DesiredState:
             Kind.DHCP: self.dhcp,
             Kind.GATEWAY: self.gateways,
         }
-        return stores[kind]
+
+    # -- reading ------------------------------------------------------------------------------------------------
+
+    def store(self, kind: Kind) -> Mapping[str, Any]:
+        """Resources of one kind by id."""
+        return self._stores[kind]
 
     def subnet_ref(self, subnet_id: str) -> SubnetRef | None:
         resolved = self.resolved.get(subnet_id)

@@ -46,23 +46,19 @@ def icmp_error(frame: bytes, error: IcmpError, gateway_mac: bytes, gateway_addre
         return None
     icmp_type, code = error.value
     next_mtu = mtu if error is IcmpError.FRAGMENTATION_NEEDED else 0
-    body: bytes = struct.pack("!BBHHH", icmp_type, code, 0, 0, next_mtu) + packet[:_QUOTED]
-    body = body[:2] + _checksum(body) + body[4:]
-    header: bytes = struct.pack("!BBHHHBBH4s4s", 0x45, 0xC0, 20 + len(body), 0, 0, _TTL, _ICMP, 0, gateway_address, source)
-    header = header[:10] + _checksum(header) + header[12:]
-    ethernet = frame[6:12] + gateway_mac + b"\x08\x00"
-    return ethernet + header + body
+    body = _with_checksum(struct.pack("!BBHHH", icmp_type, code, 0, 0, next_mtu) + packet[:_QUOTED], at=2)
+    head = struct.pack("!BBHHHBBH4s4s", 0x45, 0xC0, 20 + len(body), 0, 0, _TTL, _ICMP, 0, gateway_address, source)
+    return frame[6:12] + gateway_mac + b"\x08\x00" + _with_checksum(head, at=10) + body
 
 
 def _is_host(address: bytes) -> bool:
     return 0 < address[0] < 224 and address[0] != 127
 
 
-def _checksum(data: bytes) -> bytes:
-    """Internet checksum (RFC 1071)."""
-    if len(data) % 2:
-        data += b"\0"
-    total = sum(struct.unpack(f"!{len(data) // 2}H", data))
+def _with_checksum(data: bytes, *, at: int) -> bytes:
+    """The data with its Internet checksum (RFC 1071) put in at an offset, where it has zeros now."""
+    padded = data + b"\0" * (len(data) % 2)
+    total: int = sum(struct.unpack(f"!{len(padded) // 2}H", padded))
     while total >> 16:
         total = (total & 0xFFFF) + (total >> 16)
-    return (~total & 0xFFFF).to_bytes(2, "big")
+    return data[:at] + (~total & 0xFFFF).to_bytes(2, "big") + data[at + 2 :]

@@ -28,32 +28,32 @@ from dataplane.model import (
     DhcpWanted,
     Key,
     Kind,
-    NeighborWanted,
     NetworkType,
     PortWanted,
     RouterWanted,
-    SubnetRef,
     SubnetWanted,
     Wanted,
 )
 from dataplane.ovs.book import FlowBook, Owner, Transaction
 from dataplane.ovs.bringup import BringUp, Tunnels
+from dataplane.ovs.devices import DeviceMaker
 from dataplane.ovs.members import Members
+from dataplane.ovs.neighbors import NeighborBook
 from dataplane.ovs.openflow import actions, messages
 from dataplane.ovs.openflow.errors import OpenFlowError, ProgrammerError
 from dataplane.ovs.openflow.programmer import MAX_CONNECTIONS, FlowProgrammer
-from dataplane.ovs.ovsdb import Device, Ovsdb
+from dataplane.ovs.ovsdb import Device, Ovsdb, OvsdbError
 from dataplane.ovs.pipeline import parts
 from dataplane.ovs.pipeline.dhcp import dhcp_flows
 from dataplane.ovs.pipeline.flood import flood_flows, segment_flows
-from dataplane.ovs.pipeline.layout import Feature, Flow, cookie_bytes
-from dataplane.ovs.pipeline.neighbor import BodyMaker, body_maker, neighbor_flows
+from dataplane.ovs.pipeline.layout import Feature, Flow
 from dataplane.ovs.pipeline.port import port_flows
 from dataplane.ovs.pipeline.router import router_flows
 from dataplane.ovs.pipeline.static import punt_flows, static_flows
 from dataplane.ovs.pipeline.subnet import subnet_flows
 from dataplane.ovs.punts import Punts
 from dataplane.ovs.settings import OvsSettings
+from dataplane.ovs.wiring import Wiring
 
 _SLICE = 2000
 """Flow-mods to a bundle: larger ones stall traffic while they are committed."""
@@ -83,26 +83,23 @@ class OvsDataPlane(DataPlane):
         self._lock = threading.RLock()
         self._book = FlowBook()
         self._members = Members()
-        self._ports: dict[str, PortWanted] = {}
-        self._wired: dict[str, Device] = {}
-        self._by_device_name: dict[str, dict[str, None]] = {}
-        self._by_ofport: dict[int, str] = {}
+        self._neighbors = NeighborBook(self._members, self._book.round)
         self._dhcp: dict[str, DhcpWanted] = {}
-        self._neighbors: dict[str, NeighborWanted] = {}
-        self._unsure_neighbors: dict[str, NeighborWanted] = {}
-        """Neighbours whose flows the switch may have forgotten."""
-        self._makers: dict[SubnetRef, BodyMaker] = {}
         self._programmer: FlowProgrammer | None = None
         self._tunnels: Tunnels = {}
         self._metered = True
         self._listener: Callable[[Event], None] = lambda event: None
-        self._punts = Punts(self._port_at, self._send_to_ofport, self._hand_up, settings.tunnel_mtu)
         self._ovsdb = Ovsdb(
             settings.database,
             settings.bridge,
             on_connected=lambda: None,
             on_lost=lambda reason: None,
             on_devices=self._on_devices,
+        )
+        self._wiring = Wiring(self._ovsdb, settings.bridge)
+        self._punts = Punts(self._wiring.port_at, self._send_to_ofport, self._hand_up, settings.tunnel_mtu)
+        self._maker = DeviceMaker(
+            settings.make_devices, self._ovsdb, settings.tunnel_mtu, settings.confirm_timeout_s
         )
         self._bring_up = BringUp(
             settings, self._ovsdb, up=self._on_up, down=self._on_down, on_packet_in=self._punts.handle
@@ -135,6 +132,8 @@ class OvsDataPlane(DataPlane):
         problems: dict[Key, Outcome] = {}
         wired: dict[str, Device] = {}
         try:
+            unmade = self._make_devices(batches)
+            orphans = self._devices_to_remove(batches)
             for batch in batches:
                 if batch.kind is Kind.NEIGHBOR:
                     self._apply_neighbors(batch, transaction, submission)
@@ -148,8 +147,10 @@ class OvsDataPlane(DataPlane):
                 self._flood(transaction)
             self._flush(transaction, submission)
             self._confirm(submission, problems)
-        except ProgrammerError as problem:
-            raise DataPlaneError(str(problem)) from problem
+            self._maker.remove(orphans)
+        except (ProgrammerError, OvsdbError, FutureTimeout) as problem:
+            raise DataPlaneError(str(problem) or "no answer in time") from problem
+        problems.update((Key(Kind.PORT, port_id), failed(why)) for port_id, why in unmade.items())
         self._mark_installed(wired, problems)
         return Applied(problems, int((time.perf_counter() - started) * 1e6))
 
@@ -182,79 +183,57 @@ class OvsDataPlane(DataPlane):
     def _set(self, transaction: Transaction, feature: Feature, key: Key, flows: Sequence[Flow]) -> None:
         self._book.set(transaction, (feature, key.id), key, flows)
 
+    # -- devices that the agent makes itself
+
+    def _make_devices(self, batches: Sequence[Batch]) -> Mapping[str, str]:
+        if not self._maker.active:
+            return {}
+        wanted = (item for batch in batches for item in batch.upserts if isinstance(item, PortWanted))
+        return self._maker.make([port for port in wanted if self._wiring.find_device(port) is None])
+
+    def _devices_to_remove(self, batches: Sequence[Batch]) -> list[Device]:
+        if not self._maker.active:
+            return []
+        removed = (port_id for batch in batches if batch.kind is Kind.PORT for port_id in batch.removals)
+        found = (self._ovsdb.by_iface_id(port_id) for port_id in removed)
+        return [device for device in found if device is not None]
+
     # -- ports
 
     def _upsert_port(
         self, wanted: PortWanted, transaction: Transaction, problems: dict[Key, Outcome], wired: dict[str, Device]
     ) -> None:
-        before = self._ports.get(wanted.id)
+        before = self._wiring.want(wanted)
         if before is not None:
             self._members.drop_port(before)
-        else:
-            self._by_device_name.setdefault(wanted.port.device_name, {})[wanted.id] = None
-        self._ports[wanted.id] = wanted
-        device = self._device_of(wanted)
+        device = self._wiring.find_device(wanted)
         key = Key(Kind.PORT, wanted.id)
-        ofport = device.ofport if device is not None else None
-        if device is None or ofport is None:
-            problems[key] = pending(self._why_no_device(wanted, device))
-            self._unwire(wanted.id)
+        if device is None or device.ofport is None:
+            problems[key] = pending(self._wiring.why_unwired(wanted, device))
+            self._wiring.unwire(wanted.id)
             self._set(transaction, Feature.PORT, key, ())
         else:
-            previous = self._wired.get(wanted.id)
-            if previous is not None and previous.ofport != ofport:
-                self._unwire(wanted.id)
-            self._wired[wanted.id] = device
-            self._by_ofport[ofport] = wanted.id
+            self._wiring.wire(wanted.id, device, device.ofport)
             if wanted.port.admin_state_up:
-                self._members.add_port(wanted, ofport)
-            self._set(transaction, Feature.PORT, key, port_flows(wanted, ofport))
+                self._members.add_port(wanted, device.ofport)
+            self._set(transaction, Feature.PORT, key, port_flows(wanted, device.ofport))
             wired[wanted.id] = device
         self._set_dhcp(wanted.id, transaction)
 
     def _remove_port(self, port_id: str, transaction: Transaction) -> None:
-        before = self._ports.pop(port_id, None)
+        before, device = self._wiring.forget(port_id)
         if before is not None:
             self._members.drop_port(before)
-            names = self._by_device_name.get(before.port.device_name, {})
-            names.pop(port_id, None)
-            if not names:
-                self._by_device_name.pop(before.port.device_name, None)
-        device = self._wired.get(port_id)
-        self._unwire(port_id)
         self._set(transaction, Feature.PORT, Key(Kind.PORT, port_id), ())
         self._set_dhcp(port_id, transaction)
         if device is not None and self._ovsdb.by_name(device.name) is not None:
             self._ovsdb.set_external_ids(device.name, {INSTALLED: None, INSTALLED_AT: None})
 
-    def _unwire(self, port_id: str) -> None:
-        device = self._wired.pop(port_id, None)
-        if device is not None and device.ofport is not None and self._by_ofport.get(device.ofport) == port_id:
-            del self._by_ofport[device.ofport]
-
-    def _device_of(self, wanted: PortWanted) -> Device | None:
-        """The port's device: by iface-id, else by its name, unless that device says it belongs to another port."""
-        device = self._ovsdb.by_iface_id(wanted.id)
-        if device is not None:
-            return device
-        device = self._ovsdb.by_name(wanted.port.device_name)
-        return device if device is not None and device.iface_id in ("", wanted.id) else None
-
-    def _why_no_device(self, wanted: PortWanted, device: Device | None) -> str:
-        name = wanted.port.device_name
-        if device is None:
-            other = self._ovsdb.by_name(name)
-            if other is not None:
-                return f"device {name} on {self._settings.bridge} belongs to port {other.iface_id}"
-            return f"device {name} (or external_ids:iface-id={wanted.id}) is not on bridge {self._settings.bridge}"
-        return f"device {device.name} has no OpenFlow port yet" + (f": {device.error}" if device.error else "")
-
     def _set_dhcp(self, port_id: str, transaction: Transaction) -> None:
-        device = self._wired.get(port_id)
-        wanted = self._ports.get(port_id)
+        ofport, wanted = self._wiring.ofport_of(port_id), self._wiring.port(port_id)
         flows: Sequence[Flow] = ()
-        if port_id in self._dhcp and device is not None and device.ofport is not None and wanted is not None:
-            flows = dhcp_flows(wanted, device.ofport, self._metered)
+        if port_id in self._dhcp and ofport is not None and wanted is not None:
+            flows = dhcp_flows(wanted, ofport, self._metered)
         self._book.set(transaction, (Feature.DHCP, port_id), Key(Kind.DHCP, port_id), flows)
 
     def _mark_installed(self, wired: Mapping[str, Device], problems: Mapping[Key, Outcome]) -> None:
@@ -264,82 +243,22 @@ class OvsDataPlane(DataPlane):
             if Key(Kind.PORT, port_id) not in problems and device.external_ids.get(INSTALLED) != "true":
                 self._ovsdb.set_external_ids(device.name, {INSTALLED: "true", INSTALLED_AT: now})
 
-    # -- neighbours: the hot path
+    # -- neighbours
 
     def _apply_neighbors(self, batch: Batch, transaction: Transaction, submission: _Submission) -> None:
-        upserts = batch.upserts
-        for start in range(0, len(upserts), _SLICE):
+        """In slices: the next is prepared while the switch works on the last, and other work gets its turn."""
+        for start in range(0, len(batch.upserts), _SLICE):
             with self._lock:
-                self._upsert_neighbors(upserts[start : start + _SLICE], transaction)
-                if len(transaction.bodies) >= _SLICE:
-                    self._flood(transaction)
-            if len(transaction.bodies) >= _SLICE:
-                self._flush(transaction, submission)
+                self._neighbors.upsert(batch.upserts[start : start + _SLICE], transaction)
+            self._flush_if_full(transaction, submission)
         for start in range(0, len(batch.removals), _SLICE):
             with self._lock:
-                for neighbor_id in batch.removals[start : start + _SLICE]:
-                    self._remove_neighbor(neighbor_id, transaction)
-            if len(transaction.bodies) >= _SLICE:
-                self._flush(transaction, submission)
+                self._neighbors.remove(batch.removals[start : start + _SLICE], transaction)
+            self._flush_if_full(transaction, submission)
 
-    def _upsert_neighbors(self, upserts: Sequence[Wanted], transaction: Transaction) -> None:
-        bodies, blamed = transaction.bodies, transaction.blamed
-        known, unsure, makers = self._neighbors, self._unsure_neighbors, self._makers
-        add_member = self._members.add_neighbor
-        round_number = self._book.round
-        for wanted in upserts:
-            assert isinstance(wanted, NeighborWanted)
-            neighbor_id = wanted.id
-            before = known.get(neighbor_id)
-            if before is None and len(wanted.addresses) == 1 and not (unsure and neighbor_id in unsure):
-                ref, address = wanted.addresses[0]
-                if len(address) == 4 and len(wanted.host) == 4 and wanted.mac_subnets == (ref,):
-                    make = makers.get(ref)
-                    if make is None:
-                        make = makers[ref] = body_maker(ref)
-                    mark = cookie_bytes(round_number, Feature.NEIGHBOR, neighbor_id)
-                    bodies += make(mark, address, wanted.mac, wanted.host)
-                    blame = (Key(Kind.NEIGHBOR, neighbor_id), (Feature.NEIGHBOR, neighbor_id))
-                    blamed += (blame, blame)
-                    known[neighbor_id] = wanted
-                    add_member(wanted)
-                    continue
-            if before is not None:
-                if before == wanted:
-                    continue
-                self._replace_neighbor(wanted, before, transaction, again=False)
-            else:
-                self._replace_neighbor(wanted, unsure.pop(neighbor_id, None), transaction, again=True)
-            known[neighbor_id] = wanted
-
-    def _replace_neighbor(
-        self, wanted: NeighborWanted | None, before: NeighborWanted | None, transaction: Transaction, *, again: bool
-    ) -> None:
-        """Send the difference between two forms of a neighbour; `again`: the old flows may be gone from the switch."""
-        some = wanted or before
-        assert some is not None
-        owner = (Feature.NEIGHBOR, some.id)
-        mark = int.from_bytes(cookie_bytes(self._book.round, *owner), "big")
-        blame = (Key(Kind.NEIGHBOR, some.id), owner)
-        old = {flow[:3]: flow.instructions for flow in neighbor_flows(before)} if before is not None else {}
-        new = {flow[:3]: flow.instructions for flow in neighbor_flows(wanted)} if wanted is not None else {}
-        for identity, instructions in new.items():
-            if again or old.get(identity) != instructions:
-                transaction.bodies.append(messages.flow_add(mark, *identity, instructions))
-                transaction.blamed.append(blame)
-        for identity in old.keys() - new.keys():
-            transaction.bodies.append(messages.flow_delete_strict(mark, *identity))
-            transaction.blamed.append(blame)
-        # The new membership first: a host that stays in must not be taken off the list in between.
-        if wanted is not None:
-            self._members.add_neighbor(wanted)
-        if before is not None:
-            self._members.drop_neighbor(before)
-
-    def _remove_neighbor(self, neighbor_id: str, transaction: Transaction) -> None:
-        before = self._neighbors.pop(neighbor_id, None) or self._unsure_neighbors.pop(neighbor_id, None)
-        if before is not None:
-            self._replace_neighbor(None, before, transaction, again=False)
+    def _flush_if_full(self, transaction: Transaction, submission: _Submission) -> None:
+        if len(transaction.bodies) >= _SLICE:
+            self._flush(transaction, submission)
 
     # -- flood lists
 
@@ -386,9 +305,7 @@ class OvsDataPlane(DataPlane):
             for _, owner in dict.fromkeys(blamed):
                 feature, name = owner
                 if feature is Feature.NEIGHBOR:
-                    known = self._neighbors.pop(name, None)
-                    if known is not None:
-                        self._unsure_neighbors[name] = known
+                    self._neighbors.doubt(name)
                 else:
                     self._book.doubt(owner)
 
@@ -400,8 +317,7 @@ class OvsDataPlane(DataPlane):
         with self._lock:
             self._tunnels = tunnels
             self._book.doubt_all()
-            self._unsure_neighbors.update(self._neighbors)
-            self._neighbors.clear()
+            self._neighbors.doubt_all()
             transaction = Transaction()
             whole = Key(Kind.SUBNET, "")
             self._book.set(
@@ -440,25 +356,10 @@ class OvsDataPlane(DataPlane):
 
     def _on_devices(self, names: frozenset[str]) -> None:
         with self._lock:
-            concerned = {port_id for name in names for port_id in self._by_device_name.get(name, ())}
-            concerned |= {port_id for port_id, device in self._wired.items() if device.name in names}
-            for name in names:
-                device = self._ovsdb.by_name(name)
-                if device is not None and device.iface_id in self._ports:
-                    concerned.add(device.iface_id)
-            moved = frozenset(port_id for port_id in concerned if self._wiring_differs(port_id))
+            concerned = self._wiring.concerned(names)
         self._tune_connections()
-        if moved:
-            self._listener(DevicesChanged(moved))
-
-    def _wiring_differs(self, port_id: str) -> bool:
-        wanted = self._ports.get(port_id)
-        if wanted is None:
-            return False
-        device, wired = self._device_of(wanted), self._wired.get(port_id)
-        if device is None or wired is None:
-            return device is not wired
-        return (device.ofport, device.name, device.error) != (wired.ofport, wired.name, wired.error)
+        if concerned:
+            self._listener(DevicesChanged(concerned))
 
     def _tune_connections(self) -> None:
         """The switch takes 50 messages a connection and turn, and a turn costs a poll of each port."""
@@ -470,18 +371,14 @@ class OvsDataPlane(DataPlane):
     # -- packets ------------------------------------------------------------------------------------------------
 
     def inject(self, port_id: str, frame: bytes) -> None:
-        device = self._wired.get(port_id)
-        if device is not None and device.ofport is not None:
-            self._send_to_ofport(device.ofport, frame)
+        ofport = self._wiring.ofport_of(port_id)
+        if ofport is not None:
+            self._send_to_ofport(ofport, frame)
 
     def _send_to_ofport(self, ofport: int, frame: bytes) -> None:
         programmer = self._programmer
         if programmer is not None:
             programmer.packet_out(messages.packet_out(frame, actions.output(ofport)))
-
-    def _port_at(self, ofport: int) -> PortWanted | None:
-        port_id = self._by_ofport.get(ofport)
-        return self._ports.get(port_id) if port_id is not None else None
 
     def _hand_up(self, punt: Punt) -> None:
         self._listener(punt)
@@ -492,9 +389,8 @@ class OvsDataPlane(DataPlane):
                 "kind": "ovs",
                 "bridge": self._settings.bridge,
                 "tunnels": {NetworkType(kind).name: port for kind, port in self._tunnels.items()},
-                "wired_ports": len(self._wired),
+                "wired_ports": len(self._wiring),
                 "neighbors": len(self._neighbors),
-                "flows": self._book.flow_count()
-                + sum(len(known.addresses) + len(known.mac_subnets) for known in self._neighbors.values()),
+                "flows": self._book.flow_count() + self._neighbors.flow_count(),
                 "punts": dict(self._punts.counts),
             }

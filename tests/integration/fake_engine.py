@@ -1,4 +1,4 @@
-"""An engine without a data plane: answers at once, on demand, or never."""
+"""An engine without a data plane: answers at once, on demand, or never; and a server on it."""
 
 from __future__ import annotations
 
@@ -6,11 +6,20 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future
+from dataclasses import replace
 from typing import Any
+
+import grpc
 
 from aca.dispatch.engine import EngineClosed
 from aca.transport.intake import GoalStateMessage
+from aca.transport.server import GoalStateServer, ServerSettings
+from aca.transport.thread import ServerThread
 from goalstate_proto import aca_pb2, common_pb2, goalstate_pb2, goalstateprovisioner_pb2
+from goalstate_proto.goalstateprovisioner_pb2_grpc import GoalStateProvisionerStub
+
+WAIT_S = 20.0
+UNLIMITED = [("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1)]
 
 
 class FakeEngine:
@@ -118,3 +127,26 @@ def _ports(message: GoalStateMessage) -> list[Any]:
     if isinstance(message, goalstate_pb2.GoalStateV2):
         return [message.port_states[key] for key in sorted(message.port_states)]
     return []
+
+
+class Host:
+    """A server on a fake engine, and a channel to it."""
+
+    def __init__(self, engine: FakeEngine, **settings: Any) -> None:
+        self.engine = engine
+        self.thread = ServerThread()
+        self.thread.start()
+        usual = ServerSettings(("127.0.0.1:0",), max_message_bytes=512 << 20, max_concurrent_messages=64)
+        self.server = GoalStateServer(engine, replace(usual, **settings))
+        self.address = self.thread.run(self.server.start(), WAIT_S)[0]
+        self.channel = grpc.insecure_channel(self.address, options=UNLIMITED)
+        self.stub: Any = GoalStateProvisionerStub(self.channel)  # type: ignore[no-untyped-call]
+
+    def stop(self, grace: float = 3.0) -> None:
+        self.thread.run(self.server.stop(grace), WAIT_S)
+
+    def close(self) -> None:
+        self.engine.release()
+        self.channel.close()
+        self.stop()
+        self.thread.close()

@@ -8,7 +8,6 @@ import socket
 import stat
 import threading
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,39 +18,13 @@ from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
 from aca.transport.admin import AdminServer
 from aca.transport.listen import ListenError
-from aca.transport.server import GoalStateServer, ServerSettings
 from aca.transport.thread import ServerThread
 from goalstate_proto import aca_pb2, aca_pb2_grpc, common_pb2, goalstate_pb2, goalstateprovisioner_pb2
-from goalstate_proto.goalstateprovisioner_pb2_grpc import GoalStateProvisionerStub
-from tests.integration.fake_engine import FakeEngine
+from tests.integration.fake_engine import FakeEngine, Host
 
 WAIT_S = 20.0
-UNLIMITED = [("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1)]
 STREAM = "/alcor.schema.GoalStateProvisioner/PushGoalStatesStream"
 UNARY = "/alcor.schema.GoalStateProvisioner/PushNetworkResourceStates"
-
-
-class Host:
-    """A server on a fake engine, and a channel to it."""
-
-    def __init__(self, engine: FakeEngine, **settings: Any) -> None:
-        self.engine = engine
-        self.thread = ServerThread()
-        self.thread.start()
-        usual = ServerSettings(("127.0.0.1:0",), max_message_bytes=512 << 20, max_concurrent_messages=64)
-        self.server = GoalStateServer(engine, replace(usual, **settings))
-        self.address = self.thread.run(self.server.start(), WAIT_S)[0]
-        self.channel = grpc.insecure_channel(self.address, options=UNLIMITED)
-        self.stub: Any = GoalStateProvisionerStub(self.channel)  # type: ignore[no-untyped-call]
-
-    def stop(self, grace: float = 3.0) -> None:
-        self.thread.run(self.server.stop(grace), WAIT_S)
-
-    def close(self) -> None:
-        self.engine.release()
-        self.channel.close()
-        self.stop()
-        self.thread.close()
 
 
 @pytest.fixture

@@ -43,8 +43,8 @@ def by_protobuf(statuses: list[ResourceResult], format_version: int, total_us: i
     for one in statuses:
         reply.operation_statuses.add(
             resource_id=one.resource_id,
-            resource_type=int(one.kind),  # type: ignore[arg-type]
-            operation_type=one.operation,  # type: ignore[arg-type]
+            resource_type=int(one.kind),
+            operation_type=one.operation,
             operation_status=NUMBERS[one.outcome.status],
             dataplane_programming_time=clamped(one.programming_us),
             state_elapse_time=clamped(one.elapsed_us),
@@ -61,7 +61,7 @@ def test_reply_is_what_protobuf_would_write(statuses: list[ResourceResult], vers
     assert reply == by_protobuf(statuses, version, total_us)
     wanted = [
         Problem(
-            resource_type=int(one.kind),  # type: ignore[arg-type]
+            resource_type=int(one.kind),
             resource_id=one.resource_id,
             status=NUMBERS[one.outcome.status],
             reason=one.outcome.reason,

@@ -107,6 +107,7 @@ def decode_neighbors(
                 and len(mac_text) == 17
                 and mac_text[2::3] == _MAC_COLONS
                 and 0 < len(own_id) <= _SHORT_ID
+                and own_id.isprintable()
                 and not wire.allow_address_pairs
             ):
                 fixed_ip = fixed_ips[0]

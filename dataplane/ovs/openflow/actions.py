@@ -36,6 +36,7 @@ _MOVE = struct.Struct("!HHIHHHHII")
 _RESUBMIT_TABLE = struct.Struct("!HHIHHB3x")
 _OUTPUT_REG = struct.Struct("!HHIHHIH6x")
 _CONTROLLER = struct.Struct("!HHIHHHBx")
+_NICIRA = struct.Struct("!HHIH")
 _NICIRA_PADDED = struct.Struct("!HHIH6x")
 _CHECK_PKT_LARGER = struct.Struct("!HHIHHHI6x")
 _HEAD = struct.Struct("!HH")
@@ -66,8 +67,8 @@ def set_field(tlv: bytes) -> bytes:
     if len(tlv) < 5 or len(tlv) != 4 + tlv[3]:
         raise ValueError("exactly one match field wanted")
     if tlv[2] & 1:
-        size = (16 + len(tlv) + 7) & ~7
-        return _pad(_NICIRA_PADDED.pack(_VENDOR, size, NICIRA, 33) + tlv)
+        size = (_NICIRA.size + len(tlv) + 7) & ~7
+        return _pad(_NICIRA.pack(_VENDOR, size, NICIRA, 33) + tlv)
     return _pad(_HEAD.pack(25, (4 + len(tlv) + 7) & ~7) + tlv)
 
 
@@ -115,7 +116,9 @@ def controller(
 ) -> bytes:
     """Punt to us: the first ``max_len`` bytes, with a reason, opaque bytes to recognise it by, and a meter.
 
-    NXAST_CONTROLLER2 if userdata or meter are given, else the shortest form that does.
+    NXAST_CONTROLLER2 if userdata or meter are given, else the shortest form that does. The bridge delivers
+    REASON_INVALID_TTL only to a connection that asked for it by SET_ASYNC, which the programmer does not do, since
+    every expired TTL would then be punted without a limit: tell flows apart by userdata, not by reason.
     """
     if not userdata and meter is None:
         if reason == REASON_ACTION:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 _HEADER = struct.Struct("!BBHI")
+_NEWEST_VERSION: Final = 6
 _RECEIVE: Final = 1 << 18
 _GATHER: Final = 1 << 17
 _SEND_PER_TURN: Final = 1 << 20
@@ -124,8 +125,8 @@ class Channel:
         offset, end = 0, len(data)
         while end - offset >= _HEADER.size:
             version, kind, size, xid = _HEADER.unpack_from(data, offset)
-            if size < _HEADER.size:
-                raise ChannelError(f"a message of {size} bytes, which is no OpenFlow")
+            if size < _HEADER.size or not 1 <= version <= _NEWEST_VERSION:
+                raise ChannelError(f"a message of version {version} and {size} bytes, which is no OpenFlow")
             if end - offset < size:
                 break
             messages.append(Message(version, kind, xid, data[offset + _HEADER.size : offset + size]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import selectors
 from collections.abc import Callable
 from pathlib import Path
@@ -70,10 +71,10 @@ class Pool:
                 channel = Channel.open(self._path)
             except BlockingIOError:
                 self._retry_at = now + _BACKLOG_FULL
-            except OSError:
+            except OSError as error:
                 if not self._started:
                     raise
-                self._retry_at = now + _TRY_AGAIN
+                self._try_again(error, now)
             else:
                 session = Session(channel, None if self.sessions else self._on_event, now)
                 self._selector.register(channel, selectors.EVENT_READ, session)
@@ -141,13 +142,20 @@ class Pool:
 
     def sleep(self, now: float) -> float:
         """How long the owner may wait for events, in seconds."""
-        retry = self._retry_at - now
-        return min(_LONGEST_SLEEP, retry) if retry > 0 else _LONGEST_SLEEP
+        times = [session.opened_at + self._connect_timeout for session in self.sessions if not session.ready]
+        if self._retry_at > now:
+            times.append(self._retry_at)
+        # Later than the deadline by a hair, so that it has passed when we look.
+        return min([_LONGEST_SLEEP, *(max(0.0, time - now) + 0.001 for time in times)])
 
     def _failed(self, session: Session, error: ChannelError, now: float) -> None:
         if session.ready or not self._started:
             raise error
         self._remove(session)
+        self._try_again(error, now)
+
+    def _try_again(self, error: Exception, now: float) -> None:
+        logging.getLogger(__name__).warning("no additional connection to %s: %s", self._path, error)
         self._retry_at = now + _TRY_AGAIN
 
     def _remove(self, session: Session) -> None:

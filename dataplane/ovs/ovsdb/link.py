@@ -10,7 +10,9 @@ import errno
 import os
 import select
 import time
+import uuid
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import ovs.db.idl
@@ -19,6 +21,10 @@ import ovs.stream
 import ovs.timeval
 
 from dataplane.ovs.ovsdb.mirror import COLUMNS
+
+# The IDL names its monitors by uuid1, for which libuuid opens a clock file in every thread that asks, and never
+# closes it. Any unique name will do.
+ovs.db.idl.uuid = SimpleNamespace(UUID=uuid.UUID, uuid1=uuid.uuid4, uuid4=uuid.uuid4)
 
 DATABASE = "Open_vSwitch"
 PROBE_INTERVAL_MS = 5000

@@ -38,6 +38,7 @@ COLUMNS: Mapping[str, tuple[str, ...]] = MappingProxyType(
             "external_ids",
             "ofport",
             "ofport_request",
+            "ifindex",
             "mac_in_use",
             "mtu",
             "mtu_request",
@@ -46,6 +47,9 @@ COLUMNS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     }
 )
 """What is monitored. Statistics and states, which change all the time, are left out on purpose."""
+
+KERNEL_DEVICES = ("", "system")
+GONE = "the host has no such device any more"
 
 
 class RestartCanary:
@@ -277,18 +281,22 @@ class Mirror:
 
     def _interface_row(self, row: Any) -> InterfaceRow:
         port = self._owner.get(row.uuid)
+        kind = _one(row, "type")
+        # The switch in user space keeps the number of a port whose device is gone and writes no error; only the
+        # index becomes 0. It is not set at all for a moment after a restart of the database, which means nothing.
+        is_gone = kind in KERNEL_DEVICES and _one(row, "ifindex") == 0
         return InterfaceRow(
             uuid=str(row.uuid),
             name=_one(row, "name"),
             port=str(port) if port is not None else "",
             alone=port is None or len(self._ports[port]) == 1,
-            kind=_one(row, "type"),
+            kind=kind,
             options=_strings(row, "options"),
             external_ids=_strings(row, "external_ids"),
-            ofport=_one(row, "ofport"),
+            ofport=None if is_gone else _one(row, "ofport"),
             ofport_request=_one(row, "ofport_request"),
             mtu_request=_one(row, "mtu_request"),
-            error=_one(row, "error") or "",
+            error=_one(row, "error") or (GONE if is_gone else ""),
         )
 
 
@@ -307,6 +315,7 @@ def _device(row: Any, plain: InterfaceRow) -> Device:
         error=plain.error,
         external_ids=MappingProxyType(dict(plain.external_ids)),
         uuid=plain.uuid,
+        ifindex=_one(row, "ifindex") or None,
     )
 
 
@@ -314,7 +323,7 @@ def _notable(device: Device | None) -> tuple[object, ...] | None:
     """What a change of is worth a call. Not external_ids but iface-id: our own marks are written there."""
     if device is None:
         return None
-    return (device.uuid, device.ofport, device.iface_id, device.error, device.mac, device.mtu)
+    return (device.uuid, device.ifindex, device.ofport, device.iface_id, device.error, device.mac, device.mtu)
 
 
 # Rows are read through the datum behind the attribute: the attribute makes three copies of a value and looks up

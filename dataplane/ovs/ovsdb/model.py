@@ -60,10 +60,16 @@ class Device:
     mtu: int | None
     """Bytes."""
     error: str
-    """The switch's own words if it could not attach the device, else empty."""
+    """Why it has no OpenFlow port, in the switch's own words if it has any; else empty."""
     external_ids: Mapping[str, str]
     uuid: str = ""
-    """Identity of the database row: differs after a delete and create under one name."""
+    """Identity of the database row: differs after a delete and create of the port under one name."""
+    ifindex: int | None = None
+    """Identity of the host's device: differs after a delete and create of the device under one name.
+
+    The switch in user space does not receive from such a new device until its port was deleted and then added, in
+    two transactions (tried on OVS 3.1).
+    """
 
 
 @dataclass(frozen=True, slots=True)
