@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from dataplane.base import Outcome, Status
 from dataplane.model import Kind
@@ -74,11 +74,10 @@ def build_reply(statuses: Iterable[ResourceResult], format_version: int, total_u
 
 def _middle(kind: Kind, operation: int, status: Status, programming_us: int) -> bytes:
     """A serialized GoalStateOperationStatus without its first field, resource_id, and its last, state_elapse_time."""
+    # Enums are open: any number passes at run time, which the generated types do not say.
+    numbers: dict[str, Any] = {"resource_type": kind, "operation_type": operation}
     return GoalStateOperationReply.GoalStateOperationStatus(
-        resource_type=kind,
-        operation_type=operation,
-        operation_status=_STATUSES[status],
-        dataplane_programming_time=_time(programming_us),
+        operation_status=_STATUSES[status], dataplane_programming_time=_time(programming_us), **numbers
     ).SerializeToString()
 
 

@@ -40,6 +40,8 @@ class FlowBook:
         self._doubtful: set[Owner] = set()
         """Owners of which it is not known that their flows stand: sent in full next time."""
         self.round = 0
+        self.inherited = False
+        """Flows of an earlier agent stand on the bridge: what is removed and not known here may be among them."""
 
     def doubt_all(self) -> None:
         """The switch may have forgotten everything."""
@@ -51,6 +53,10 @@ class FlowBook:
     def set(self, transaction: Transaction, owner: Owner, blame: Key, flows: Sequence[Flow]) -> None:
         """Make `flows` the owner's flows: what is new or different is added, what is gone is deleted."""
         before = self._installed.get(owner, {})
+        if not before and not flows and self.inherited:
+            transaction.bodies.append(messages.flow_delete_by_cookie(cookie(self.round, *owner), messages.COOKIE_EXACT))
+            transaction.blamed.append((blame, owner))
+            return
         known = {} if owner in self._doubtful else before
         after: dict[FlowId, bytes] = {}
         mark = cookie(self.round, *owner)

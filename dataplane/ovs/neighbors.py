@@ -25,6 +25,8 @@ class NeighborBook:
         self._doubtful: dict[str, NeighborWanted] = {}
         """Neighbours whose flows the switch may have forgotten."""
         self._makers: dict[SubnetRef, BodyMaker] = {}
+        self.inherited = False
+        """See FlowBook.inherited."""
 
     def __len__(self) -> int:
         return len(self._known)
@@ -74,6 +76,11 @@ class NeighborBook:
             before = self._known.pop(neighbor_id, None) or self._doubtful.pop(neighbor_id, None)
             if before is not None:
                 self._replace(before, None, transaction, known_to_stand=True)
+            elif self.inherited:
+                owner = (Feature.NEIGHBOR, neighbor_id)
+                mark = int.from_bytes(cookie_bytes(self._round, *owner), "big")
+                transaction.bodies.append(messages.flow_delete_by_cookie(mark, messages.COOKIE_EXACT))
+                transaction.blamed.append((Key(Kind.NEIGHBOR, neighbor_id), owner))
 
     def _replace(
         self,

@@ -221,7 +221,9 @@ class OvsDataPlane(DataPlane):
         self._set_dhcp(wanted.id, transaction)
 
     def _remove_port(self, port_id: str, transaction: Transaction) -> None:
-        before, device = self._wiring.forget(port_id)
+        before, device, heirs = self._wiring.forget(port_id)
+        if heirs:
+            self._listener(DevicesChanged(heirs))
         if before is not None:
             self._members.drop_port(before)
         self._set(transaction, Feature.PORT, Key(Kind.PORT, port_id), ())
@@ -314,8 +316,11 @@ class OvsDataPlane(DataPlane):
     def _on_up(self, programmer: FlowProgrammer, tunnels: Tunnels) -> None:
         timeout = self._settings.confirm_timeout_s
         self._metered = self._make_meters(programmer)
+        standing = programmer.aggregate(0, 0).result(timeout)
         with self._lock:
             self._tunnels = tunnels
+            if standing and not self._book.flow_count():
+                self._book.inherited = self._neighbors.inherited = True
             self._book.doubt_all()
             self._neighbors.doubt_all()
             transaction = Transaction()

@@ -41,15 +41,17 @@ class Wiring:
         self._ports[wanted.id] = wanted
         return before
 
-    def forget(self, port_id: str) -> tuple[PortWanted | None, Device | None]:
-        """Forget a port; returns what it was and the device that it was wired to."""
+    def forget(self, port_id: str) -> tuple[PortWanted | None, Device | None, frozenset[str]]:
+        """Forget a port; returns what it was, the device that it was wired to, and ports that may now have it."""
         before = self._ports.pop(port_id, None)
+        heirs: frozenset[str] = frozenset()
         if before is not None:
-            names = self._by_device_name.get(before.port.device_name, {})
-            names.pop(port_id, None)
-            if not names:
+            same_name = self._by_device_name.get(before.port.device_name, {})
+            same_name.pop(port_id, None)
+            heirs = frozenset(same_name)
+            if not same_name:
                 self._by_device_name.pop(before.port.device_name, None)
-        return before, self.unwire(port_id)
+        return before, self.unwire(port_id), heirs
 
     def wire(self, port_id: str, device: Device, ofport: int) -> None:
         self.unwire(port_id)
@@ -63,12 +65,20 @@ class Wiring:
         return device
 
     def find_device(self, wanted: PortWanted) -> Device | None:
-        """The port's device: by iface-id, else by its name, unless that device says it belongs to another port."""
+        """The port's device: by iface-id, else by its name, unless it belongs to another port.
+
+        A device without an iface-id belongs to the first port that came with its name: ids may share 11 characters.
+        """
         device = self._ovsdb.by_iface_id(wanted.id)
         if device is not None:
             return device
         device = self._ovsdb.by_name(wanted.port.device_name)
-        return device if device is not None and device.iface_id in ("", wanted.id) else None
+        if device is None or device.iface_id or self._first_of(wanted.port.device_name, wanted.id) != wanted.id:
+            return None
+        return device
+
+    def _first_of(self, device_name: str, otherwise: str) -> str:
+        return next(iter(self._by_device_name.get(device_name, ())), otherwise)
 
     def why_unwired(self, wanted: PortWanted, device: Device | None) -> str:
         name = wanted.port.device_name
@@ -76,7 +86,8 @@ class Wiring:
             return f"device {device.name} has no OpenFlow port yet" + (f": {device.error}" if device.error else "")
         other = self._ovsdb.by_name(name)
         if other is not None:
-            return f"device {name} on {self._bridge} belongs to port {other.iface_id}"
+            owner = other.iface_id or self._first_of(name, "")
+            return f"device {name} on {self._bridge} belongs to port {owner}"
         return f"device {name} (or external_ids:iface-id={wanted.id}) is not on bridge {self._bridge}"
 
     def concerned(self, device_names: Iterable[str]) -> frozenset[str]:

@@ -6,7 +6,7 @@ import ipaddress
 import queue
 import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -143,6 +143,7 @@ def many(count: int, cookie: int = 1) -> list[bytes]:
         (oxm.xxreg(1, V6), "reg4=0xfd000000,reg5=0,reg6=0,reg7=0x10002"),
         (oxm.xxreg(1, V6, b"\xff" * 8 + bytes(8)), "reg4=0xfd000000,reg5=0"),
     ],
+    ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_the_switch_understands_every_match(host: Host, client: Client, match: bytes, text: str) -> None:
     assert client.submit(messages.flow_add(3, 5, 7, match, goto_table(6))) == {}
@@ -200,6 +201,7 @@ def test_the_switch_understands_every_match(host: Host, client: Client, match: b
         (b"", actions.check_pkt_larger(1450, oxm.REG5, 3), "check_pkt_larger(1450)->NXM_NX_REG5[3]"),
         (b"", actions.group(1), "group:1"),
     ],
+    ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_the_switch_understands_every_action(
     host: Host, client: Client, match: bytes, action: bytes, text: str
@@ -341,6 +343,20 @@ def test_connections_come_and_go_under_load(host: Host, client: Client) -> None:
         Lab.wait(lambda: open_files() == with_two, WAIT, "surplus connections are closed")
         assert other.lost == []
     assert open_files() == before
+
+
+def test_many_threads_may_submit(host: Host, client: Client) -> None:
+    with client_of(host, 4) as other:
+
+        def work(owner: int) -> int:
+            mine = [messages.flow_add(owner, owner, 100, oxm.reg(0, n), goto_table(99)) for n in range(400)]
+            futures = [other.programmer.submit(mine[start : start + 1 + start % 7]) for start in range(len(mine))]
+            for future in futures:
+                assert future.result(WAIT) == {}
+            return other.programmer.aggregate(owner, messages.COOKIE_EXACT).result(WAIT)
+
+        with ThreadPoolExecutor(8) as pool:
+            assert list(pool.map(work, range(1, 9))) == [400] * 8
 
 
 def test_punted_packets_come_with_context_and_are_answered(host: Host, client: Client) -> None:

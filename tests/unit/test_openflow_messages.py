@@ -75,14 +75,13 @@ def test_flow_bodies_are_aligned_whatever_the_match(match: bytes, with_type: boo
 
 
 def test_meters_and_packet_outs_have_the_layout_of_the_specification() -> None:
-    assert messages.meter_add(7, 100, 20) == bytes.fromhex(
-        "0000 0006 00000007 0001 0010 00000064 00000014 00000000"
-    )
+    assert messages.meter_add(7, 100, 20) == bytes.fromhex("0000 0006 00000007 0001 0010 00000064 00000014 00000000")
     assert messages.meter_modify(7, 1, 2)[:8] == bytes.fromhex("0001 0006 00000007")
     assert messages.meter_delete(7) == bytes.fromhex("0002 0000 00000007")
-    assert messages.packet_out(b"frame", actions.dec_ttl()) == bytes.fromhex(
-        "ffffffff fffffffd 0008 000000000000 0018 0008 00000000"
-    ) + b"frame"
+    assert (
+        messages.packet_out(b"frame", actions.dec_ttl())
+        == bytes.fromhex("ffffffff fffffffd 0008 000000000000 0018 0008 00000000") + b"frame"
+    )
 
 
 @pytest.mark.parametrize(

@@ -85,9 +85,7 @@ def body(n: int) -> bytes:
     return n.to_bytes(8, "big")
 
 
-@pytest.mark.parametrize(
-    ("count", "sizes"), [(1, [1]), (2000, [2000]), (2001, [2000, 1]), (5000, [2000, 2000, 1000])]
-)
+@pytest.mark.parametrize(("count", "sizes"), [(1, [1]), (2000, [2000]), (2001, [2000, 1]), (5000, [2000, 2000, 1000])])
 def test_up_to_two_thousand_bodies_are_one_unit(count: int, sizes: list[int]) -> None:
     transaction = Transaction([body(n) for n in range(count)])
     switch = Switch(set(), set())

@@ -57,11 +57,11 @@ def by_protobuf(statuses: list[ResourceResult], format_version: int, total_us: i
 def test_reply_is_what_protobuf_would_write(statuses: list[ResourceResult], version: int, total_us: int) -> None:
     data = build_reply(statuses, version, total_us)
     reply = GoalStateOperationReply.FromString(data)
-    reply.DiscardUnknownFields()  # type: ignore[attr-defined]
+    reply.DiscardUnknownFields()
     assert reply == by_protobuf(statuses, version, total_us)
     wanted = [
         Problem(
-            resource_type=int(one.kind),
+            resource_type=int(one.kind),  # type: ignore[arg-type]
             resource_id=one.resource_id,
             status=NUMBERS[one.outcome.status],
             reason=one.outcome.reason,

@@ -61,7 +61,6 @@ MULTIPART_AGGREGATE: Final = 2
 BUNDLE_OPEN: Final = 0
 BUNDLE_COMMIT: Final = 4
 BUNDLE_COMMIT_REPLY: Final = 5
-BUNDLE_DISCARD: Final = 6
 BUNDLE_ATOMIC_ORDERED: Final = 3
 
 _FLOW_ADD: Final = 0
@@ -90,9 +89,7 @@ _CONFIG = struct.Struct("!HH")
 _MATCH_PADS = tuple(bytes(-(4 + n) % 8) for n in range(8))
 
 
-def flow_add(
-    cookie: int, table: int, priority: int, match: bytes, instructions: bytes, idle_timeout: int = 0
-) -> bytes:
+def flow_add(cookie: int, table: int, priority: int, match: bytes, instructions: bytes, idle_timeout: int = 0) -> bytes:
     """Add a flow, or replace the one of the same table, priority and match (OFPFC_ADD, 7.3.4.2).
 
     ``match`` and ``instructions`` are made with ``oxm`` and ``actions``; ``idle_timeout`` in seconds, 0 = stays.
@@ -136,9 +133,7 @@ def flow_delete_strict(cookie: int, table: int, priority: int, match: bytes) -> 
 def flow_delete_by_cookie(cookie: int, mask: int) -> bytes:
     """Delete the flows of all tables whose cookie equals ``cookie`` in the bits of ``mask`` (OFPFC_DELETE)."""
     return (
-        _FLOW_MOD.pack(
-            cookie, mask, TABLE_ALL, _FLOW_DELETE, 0, 0, 0, NO_BUFFER, PORT_ANY, GROUP_ANY, 0, 0, 1, 4
-        )
+        _FLOW_MOD.pack(cookie, mask, TABLE_ALL, _FLOW_DELETE, 0, 0, 0, NO_BUFFER, PORT_ANY, GROUP_ANY, 0, 0, 1, 4)
         + _MATCH_PADS[0]
     )
 

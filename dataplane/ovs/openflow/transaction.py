@@ -153,9 +153,7 @@ class Chunk:
 
     def _plain(self, start: int, stop: int) -> list[bytes]:
         xid = self._first_xid + 1 + start
-        return [
-            messages.message(messages.FLOW_MOD, xid + i, body) for i, body in enumerate(self._bodies[start:stop])
-        ]
+        return [messages.message(messages.FLOW_MOD, xid + i, body) for i, body in enumerate(self._bodies[start:stop])]
 
     def on_error(self, error: OpenFlowError) -> None:
         """The bridge refused one of its messages."""

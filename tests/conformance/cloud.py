@@ -1,0 +1,281 @@
+"""What a scenario acts with: two hosts with their agents, a controller that tells them things, guests."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from aca.goalstate.reply import problems
+from goalstate_proto import common_pb2, neighbor_pb2
+from goalstate_proto.goalstate_pb2 import GoalState, GoalStateV2
+from goalstate_proto.goalstateprovisioner_pb2 import GoalStateOperationReply
+from tests.conformance.network import (
+    Nic,
+    Rule,
+    State,
+    Subnet,
+    deletion,
+    kind_of,
+    neighbor_state,
+    port_state,
+    router_state,
+    subnet_state,
+    v1,
+    v2,
+)
+from tests.lab import AgentProcess, Guest, GuestSpec, Host, wait_until
+
+SETTLE = 5.0
+DELETION_ORDER = ("NEIGHBOR", "DHCP", "PORT", "ROUTER", "SUBNET", "VPC", "SECURITYGROUP", "GATEWAY")
+
+
+class Backend(Protocol):
+    """What scenarios must know of a data plane from outside."""
+
+    name: str
+
+    def footprint(self, host: Host) -> object:
+        """Everything the agent has made on the host, comparable: equal means nothing was added, lost or changed."""
+        ...
+
+
+class OvsBackend:
+    name = "ovs"
+
+    def footprint(self, host: Host) -> object:
+        """Flows with their cookies, groups, meters, and whose rows in OVSDB carry marks of ours."""
+        rows = json.loads(host.vsctl("--format=json", "--columns=name,type,options,external_ids", "list", "Interface"))
+        bridges = json.loads(host.vsctl("--format=json", "--columns=name,external_ids,other_config", "list", "Bridge"))
+        return {
+            "flows": host.flows(host.bridge, cookies=True),
+            "groups": sorted(host.ofctl("dump-groups", host.bridge).splitlines()[1:]),
+            "meters": sorted(host.ofctl("dump-meters", host.bridge).splitlines()[1:]),
+            "interfaces": sorted(json.dumps(_without_time(row)) for row in rows["data"]),
+            "bridges": sorted(json.dumps(row) for row in bridges["data"]),
+        }
+
+
+def _without_time(row: list[Any]) -> list[Any]:
+    """External ids of an interface without the moment at which it was wired."""
+    name, kind, options, (tag, ids) = row
+    return [name, kind, options, [tag, [one for one in ids if one[0] != "aca-installed-ts"]]]
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """A reply as (kind, id, operation, status) names, in order, and the reasons by (kind, id)."""
+
+    statuses: tuple[tuple[str, str, str, str], ...]
+    reasons: dict[tuple[str, str], str]
+    wire: GoalStateOperationReply
+
+    @classmethod
+    def of(cls, wire: GoalStateOperationReply) -> Reply:
+        statuses = tuple(
+            (
+                common_pb2.ResourceType.Name(one.resource_type),
+                one.resource_id,
+                str(one.operation_type),
+                common_pb2.OperationStatus.Name(one.operation_status),
+            )
+            for one in wire.operation_statuses
+        )
+        # What this program's schema does not know is kept as it came, so the reasons survive.
+        reasons = {
+            (common_pb2.ResourceType.Name(one.resource_type), one.resource_id): one.reason
+            for one in problems(wire.SerializeToString())
+        }
+        return cls(statuses, reasons, wire)
+
+    def status(self, state: State) -> str:
+        """The status of the last mention of the resource; "" if there is none."""
+        return self.status_of(kind_of(state), state.configuration.id)
+
+    def status_of(self, kind: str, resource_id: str) -> str:
+        found = [status for one, name, _, status in self.statuses if (one, name) == (kind, resource_id)]
+        return found[-1] if found else ""
+
+    def reason(self, state: State) -> str:
+        return self.reasons.get((kind_of(state), state.configuration.id), "")
+
+    @property
+    def troubles(self) -> list[tuple[str, str, str, str]]:
+        """(kind, id, status, reason) of all that is not SUCCESS."""
+        return [
+            (kind, name, status, self.reasons.get((kind, name), ""))
+            for kind, name, _, status in self.statuses
+            if status != "SUCCESS"
+        ]
+
+
+class Site:
+    """A host with its agent, and the memory of what the agent was told."""
+
+    def __init__(self, host: Host, agent: AgentProcess, backend: Backend) -> None:
+        self.host = host
+        self.agent = agent
+        self.backend = backend
+        self._told: dict[tuple[str, str], State] = {}
+
+    def __repr__(self) -> str:
+        return f"Site({self.host.name})"
+
+    @property
+    def ip(self) -> str:
+        return self.host.underlay_ip
+
+    def footprint(self) -> object:
+        return self.backend.footprint(self.host)
+
+    def push(self, *states: State) -> Reply:
+        """Tell the agent by stream, in the V2 form."""
+        self._remember(states)
+        (reply,) = self.agent.push_v2(v2(*states))
+        return Reply.of(reply)
+
+    def push_v1(self, *states: State) -> Reply:
+        """Tell the agent by the unary call, in the V1 form."""
+        self._remember(states)
+        return Reply.of(self.agent.push_v1(v1(*states)))
+
+    def send(self, message: GoalState | GoalStateV2) -> Reply:
+        """Tell the agent by a message made by hand, which forget_all() will know nothing of."""
+        if isinstance(message, GoalState):
+            return Reply.of(self.agent.push_v1(message))
+        return Reply.of(self.agent.push_v2(message)[0])
+
+    def program(self, *states: State) -> None:
+        """push() of what must succeed."""
+        reply = self.push(*states)
+        assert not reply.troubles, reply.troubles
+
+    def problem(self, state: State) -> dict[str, Any] | None:
+        """What `aca status` says is wrong with the resource now."""
+        wanted = (kind_of(state).replace("SECURITYGROUP", "SECURITY_GROUP"), state.configuration.id)
+        for one in self.agent.status()["problems"]:
+            if (one["kind"], one["id"]) == wanted:
+                found: dict[str, Any] = one
+                return found
+        return None
+
+    def wait_programmed(self, state: State) -> None:
+        """Until `aca status` has nothing against the resource. Raises LabError."""
+        name = f"{kind_of(state)} {state.configuration.id} programmed"
+        wait_until(lambda: self.problem(state) is None, SETTLE, name)
+
+    def forget_all(self) -> Reply:
+        """Delete everything that the agent was told of."""
+        told = sorted(self._told.values(), key=lambda state: DELETION_ORDER.index(kind_of(state)))
+        self._told.clear()
+        return Reply.of(self.agent.push_v1(v1(*map(deletion, told))))
+
+    def _remember(self, states: Sequence[State]) -> None:
+        for state in states:
+            identity = state.configuration.id
+            if kind_of(state) == "DHCP":
+                identity = f"{state.configuration.subnet_id}/{state.configuration.mac_address.lower()}"  # type: ignore[union-attr]
+            self._told[kind_of(state), identity] = state
+
+
+@dataclass(slots=True)
+class Vpc:
+    """A VPC of one scenario: makes subnets, interfaces and guests whose names nobody else has."""
+
+    cloud: Cloud
+    id: str
+    tunnel_id: int
+    nics: list[Nic] = field(default_factory=list)
+    subnets: list[Subnet] = field(default_factory=list)
+
+    def subnet(self, cidr: str, *, tunnel_id: int = 0, network_type: int = common_pb2.VXLAN) -> Subnet:
+        number = next(self.cloud.numbers)
+        made = Subnet(
+            id=f"subnet-{number}",
+            vpc_id=self.id,
+            cidr=cidr,
+            gateway_mac=mac_number(0xAAFF00000000 + number),
+            tunnel_id=tunnel_id or self.tunnel_id,
+            network_type=network_type,
+        )
+        self.subnets.append(made)
+        return made
+
+    def nic(self, site: Site, *addresses: tuple[Subnet, int] | Subnet, mac: str = "") -> Nic:
+        """An interface on a host; without a number, a subnet's next address from 11 on."""
+        number = next(self.cloud.numbers)
+        pairs = []
+        for entry in addresses:
+            subnet, last = entry if isinstance(entry, tuple) else (entry, 11 + sum(entry is n.subnet for n in self.nics))
+            pairs.append((subnet, subnet.at(last)))
+        made = Nic(f"{number:05d}-nic-of-{self.id}", self.id, mac or mac_number(0xAABB00000000 + number), site.ip, tuple(pairs))
+        self.nics.append(made)
+        return made
+
+
+class Cloud:
+    """Two sites and a controller that knows everything."""
+
+    def __init__(self, sites: Sequence[Site], numbers: Iterator[int]) -> None:
+        self.one, self.two = sites
+        self.sites = tuple(sites)
+        self.numbers = numbers
+        self._guests: list[Guest] = []
+
+    def vpc(self) -> Vpc:
+        number = next(self.numbers)
+        return Vpc(self, f"vpc-{number}", 0x10000 + number)
+
+    def site_of(self, nic: Nic) -> Site:
+        return next(site for site in self.sites if site.ip == nic.host_ip)
+
+    def guest(self, nic: Nic, *, mtu: int = 1450, addressed: bool = True, attach: bool = True) -> Guest:
+        """The virtual machine behind an interface."""
+        return self.guests(nic, mtu=mtu, addressed=addressed, attach=attach)[0]
+
+    def guests(self, *nics: Nic, mtu: int = 1450, addressed: bool = True, attach: bool = True) -> list[Guest]:
+        made = []
+        for nic in nics:
+            ips = tuple(subnet.with_length(address) for subnet, address in nic.addresses) if addressed else ()
+            gateway = nic.subnet.gateway if addressed else None
+            spec = GuestSpec(nic.id, nic.mac, ips, gateway, mtu)
+            made += self.site_of(nic).host.guests([spec], attach=attach)
+        self._guests += made
+        return made
+
+    def announce(self, vpc: Vpc, *, router: Sequence[Subnet | tuple[Subnet, Sequence[Rule]]] = ()) -> list[State]:
+        """Tell each host about the VPC as controllers do: all subnets, its own ports, everybody as a neighbour (the
+        own ports too, and as L3 if there is a router). Host one is told in V1, host two in V2; all must succeed.
+
+        Returns the states that are the same for both.
+        """
+        layer = neighbor_pb2.L3 if router else neighbor_pb2.L2
+        common: list[State] = [subnet_state(subnet) for subnet in vpc.subnets]
+        common += [neighbor_state(nic, layer=layer) for nic in vpc.nics]
+        if router:
+            common.append(router_state(f"router-of-{vpc.id}", router))
+        for site, push in ((self.one, self.one.push_v1), (self.two, self.two.push)):
+            ports = [port_state(nic) for nic in vpc.nics if nic.host_ip == site.ip]
+            reply = push(*common, *ports)
+            assert not reply.troubles, reply.troubles
+        return common
+
+    def close(self) -> None:
+        for guest in self._guests:
+            guest.remove()
+        self._guests.clear()
+
+
+def mac_number(number: int) -> str:
+    return number.to_bytes(6, "big").hex(":")
+
+
+def numbers() -> Iterator[int]:
+    return itertools.count(1)
+
+
+def eventually(condition: Callable[[], bool], what: str) -> None:
+    """Raises LabError if it does not come true soon."""
+    wait_until(condition, SETTLE, what)
