@@ -6,6 +6,7 @@ is in hand is finished or answered, servers, engine; all within five seconds. Tr
 
 from __future__ import annotations
 
+import gc
 import os
 import platform
 import signal
@@ -19,7 +20,7 @@ from typing import Any, Protocol
 
 import structlog
 
-from aca.config import Settings
+from aca.config import ConfigError, Settings
 from aca.telemetry.logs import configure_logging
 from aca.transport import intake
 from aca.transport.admin import AdminServer
@@ -61,19 +62,19 @@ class Engine(intake.Engine, Protocol):
 
 
 def backend_settings(settings: Settings) -> object:
-    """The settings object of the configured backend: the only place that knows both sides. Raises StartError."""
+    """The settings object of the configured backend: the only place that knows both sides. Raises ConfigError."""
     try:
         make = _BACKEND_SETTINGS[settings.dataplane.kind]
     except KeyError:
-        raise StartError(
-            f"dataplane.kind: {settings.dataplane.kind!r} is not known; allowed: {', '.join(sorted(_BACKEND_SETTINGS))}"
+        raise ConfigError(
+            f"dataplane.kind: {settings.dataplane.kind!r} is refused: must be one of {', '.join(_BACKEND_SETTINGS)}"
         ) from None
     return make(settings)
 
 
 def _ovs_settings(settings: Settings) -> object:
     # Here and not above: what a host does not use is not loaded.
-    from dataplane.ovs.plane import OvsSettings
+    from dataplane.ovs.settings import MakeDevices, OvsSettings
 
     ovs = settings.dataplane.ovs
     return OvsSettings(
@@ -84,7 +85,7 @@ def _ovs_settings(settings: Settings) -> object:
         tunnel_address=parse_address(settings.host.data_path_address),
         tunnel_ports={NetworkType.VXLAN: ovs.vxlan_port, NetworkType.GENEVE: ovs.geneve_port},
         tunnel_mtu=settings.dataplane.tunnel_mtu,
-        create_devices=ovs.create_devices,
+        make_devices=MakeDevices(ovs.make_devices),
     )
 
 
@@ -92,7 +93,7 @@ _BACKEND_SETTINGS: Mapping[str, Callable[[Settings], object]] = {"ovs": _ovs_set
 
 
 def build_engine(settings: Settings) -> Engine:
-    """The engine on the configured data plane, not started. Raises StartError."""
+    """The engine on the configured data plane, not started. Raises ConfigError and StartError."""
     from aca.dispatch.engine import Engine as RealEngine
     from aca.dispatch.engine import EngineSettings
 
@@ -185,12 +186,16 @@ def run_agent(settings: Settings, make_engine: Callable[[Settings], Engine] = bu
     """Run until SIGTERM or SIGINT; then stop and return, or at the latest exit 0, within 5 s of the signal.
 
     A second signal exits at once. To be called by the main thread of a process that does nothing else. Raises
-    StartError.
+    ConfigError and StartError.
     """
     configure_logging(settings.log.level, settings.log.format)
     signals = _signals()
     agent = Agent(settings, make_engine(settings))
     agent.start()
+    # A goal state makes values by the hundred thousand, and none of them in cycles: with the default thresholds the
+    # collector would walk them over and over, for a third of the time of a large message.
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 100)
     _log.info("agent running", host=settings.host.id, version=agent_version(), data_plane=settings.dataplane.kind)
     number = signals.get()
     _log.info("agent stopping", signal=signal.Signals(number).name)

@@ -156,8 +156,9 @@ class OvsDataPlaneSettings(_Section):
     )
     vxlan_port: UdpPort = Field(default=4789, description="UDP port of VXLAN tunnels.")
     geneve_port: UdpPort = Field(default=6081, description="UDP port of Geneve tunnels.")
-    create_devices: bool = Field(
-        default=False, description="Make the ports' devices (internal ports) instead of waiting for them."
+    make_devices: Literal["no", "tap", "veth"] = Field(
+        default="no", description="Make the ports' devices instead of waiting for them: a persistent tap, or a veth "
+        "pair whose other end is 'veth' and the first 11 characters of the port id.",
     )
 
 

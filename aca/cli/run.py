@@ -64,6 +64,8 @@ def _run(config: Path | None, **flags: str | None) -> None:
 
     try:
         run_agent(settings)
+    except ConfigError as error:
+        raise CommandError(str(error)) from None
     except StartError as error:
         raise click.ClickException(str(error)) from None
 

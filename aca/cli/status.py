@@ -12,7 +12,7 @@ import click
 import grpc
 from rich.console import Console
 
-from aca.cli.console import CommandError, output, table, verdict
+from aca.cli.console import CommandError, line, output, table, verdict
 from aca.config import AdminSettings
 from goalstate_proto import aca_pb2, aca_pb2_grpc
 
@@ -45,7 +45,7 @@ def status(socket: Path, as_json: bool) -> None:
 
 def _fetch(socket: Path) -> dict[str, Any]:
     with grpc.insecure_channel(f"unix:{socket.absolute()}", [("grpc.max_receive_message_length", -1)]) as channel:
-        stub = aca_pb2_grpc.AdminStub(channel)  # type: ignore[no-untyped-call]
+        stub = aca_pb2_grpc.AdminStub(channel)
         try:
             reply = stub.GetStatus(aca_pb2.StatusRequest(), timeout=_TIMEOUT_S)
         except grpc.RpcError as error:
@@ -66,20 +66,16 @@ def _reason(socket: Path, error: Any) -> str:
 
 def _show(console: Console, document: Mapping[str, Any]) -> None:
     agent, plane = document["agent"], document["dataplane"]
-    console.print(
+    line(
+        console,
         f"agent {agent['version']} on {agent['host']} ({', '.join(document['host']['addresses'])}), "
         f"pid {agent['pid']}, up {_duration(agent['uptime_s'])}",
-        markup=False,
     )
     state = "ready" if plane["ready"] else f"not ready: {plane['reason']}"
-    since = _duration(time.time() - plane["since"])
-    console.print(f"data plane {agent['data_plane']}: {state} (for {since})", markup=False)
-    console.print(
-        f"messages in hand: {document['messages_in_hand']}, changes in work: {document['in_work']}", markup=False
-    )
+    line(console, f"data plane {agent['data_plane']}: {state} (for {_duration(time.time() - plane['since'])})")
+    line(console, f"messages in hand: {document['messages_in_hand']}, changes in work: {document['in_work']}")
     console.print(
         table(
-            "",
             ["kind", *(f">{column}" for column in _COUNTS)],
             ([kind, *(str(count[column]) for column in _COUNTS)] for kind, count in document["resources"].items()),
         )
@@ -96,11 +92,11 @@ def _show(console: Console, document: Mapping[str, Any]) -> None:
 
 
 def _show_entries(console: Console, title: str, entries: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> None:
-    if entries:
-        rows = [[verdict(_text(entry.get(column, ""))) for column in columns] for entry in entries]
-        console.print(table(title, columns, rows))
-    else:
-        console.print(f"no {title}", markup=False)
+    if not entries:
+        line(console, f"no {title}")
+        return
+    line(console, f"{title}:")
+    console.print(table(columns, ([verdict(_text(entry.get(column, ""))) for column in columns] for entry in entries)))
 
 
 def _text(value: object) -> str:

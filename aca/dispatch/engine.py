@@ -19,7 +19,7 @@ import structlog
 
 from aca.dhcp.service import DhcpService, binding_of
 from aca.dispatch.lanes import LanePool
-from aca.dispatch.plan import REMOVAL_ORDER, UPSERT_ORDER, LaneWork, make_plan
+from aca.dispatch.plan import UPSERT_ORDER, LaneWork, batches_of, make_plan
 from aca.dispatch.retry import RetryQueue
 from aca.dispatch.ticket import Ticket
 from aca.goalstate.changes import Change
@@ -30,7 +30,6 @@ from dataplane.addresses import format_address
 from dataplane.base import (
     DONE,
     Applied,
-    Batch,
     DataPlane,
     DataPlaneError,
     DevicesChanged,
@@ -97,8 +96,10 @@ class _Call:
     future: Future[Any]
 
 
+@dataclass(frozen=True, slots=True)
 class _Stop:
-    pass
+    seconds: float
+    """How long to wait for the work in hand."""
 
 
 class Engine:
@@ -113,7 +114,9 @@ class Engine:
         self._pool = LanePool(settings.workers, self._program)
         self._dhcp = DhcpService(dataplane.inject)
         self._thread = threading.Thread(target=self._loop, name="engine", daemon=True)
-        self._closing = threading.Event()
+        self._closing = False
+        self._gate = threading.Lock()
+        """Nothing enters the inbox behind the _Stop."""
         self._tickets: dict[Ticket, None] = {}
         self._waiting: dict[tuple[str, int], list[Ticket]] = {}
         self._last_turn: dict[str, int] = {}
@@ -135,10 +138,11 @@ class Engine:
 
     def submit(self, message: Message) -> Future[bytes]:
         """Take a message. The future gives the serialized reply. Raises EngineClosed once closing."""
-        if self._closing.is_set():
-            raise EngineClosed("the agent is shutting down")
         future: Future[bytes] = Future()
-        self._inbox.put(_Push(message, future, time.monotonic()))
+        with self._gate:
+            if self._closing:
+                raise EngineClosed("the agent is shutting down")
+            self._inbox.put(_Push(message, future, time.monotonic()))
         return future
 
     def status(self, timeout: float = 5.0) -> dict[str, Any]:
@@ -158,10 +162,11 @@ class Engine:
 
     def close(self, timeout: float) -> None:
         """Take no more, let the work in hand finish, answer what is left PENDING. Traffic keeps flowing."""
-        self._closing.set()
         deadline = time.monotonic() + timeout
+        with self._gate:
+            self._closing = True
+            self._inbox.put(_Stop(timeout * 0.4))
         if self._thread.is_alive():
-            self._inbox.put(_Stop())
             self._thread.join(max(0.1, timeout * 0.6))
         self._pool.close(max(0.1, (deadline - time.monotonic()) * 0.5))
         self._dhcp.close()
@@ -196,7 +201,7 @@ class Engine:
                 item = None
             try:
                 if isinstance(item, _Stop):
-                    self._drain()
+                    self._drain(item.seconds)
                     return
                 self._handle(item)
                 self._tick()
@@ -234,8 +239,8 @@ class Engine:
     def _tick(self) -> None:
         now = time.monotonic()
         if self._ready:
-            for key in self._retries.due(now):
-                self._state.mark(key.kind, key.id, self._state.lane_of(key.kind, key.id))
+            for key, lane in self._retries.due(now):
+                self._state.mark_again(key.kind, key.id, lane)
             self._plan(None)
         for ticket in [ticket for ticket in self._tickets if ticket.deadline <= now]:
             self._answer(ticket)
@@ -278,18 +283,22 @@ class Engine:
             if outcome is not None:
                 log.warning("refused", resource=change.id, status=outcome.status.value, reason=outcome.reason)
         ticket.add(changes, settled)
-        self._retry_refused(changes)
+        self._try_again(changes, settled)
         self._plan(ticket)
         self._await_earlier_turns(ticket, changes)
 
-    def _retry_refused(self, changes: list[Change]) -> None:
-        """A resource that failed and is sent again is tried again at once, changed or not."""
-        if not self._problems[changes[0].kind]:
+    def _try_again(self, changes: list[Change], settled: list[Outcome | None]) -> None:
+        """What is sent again, changed or not, is tried again at once if it failed, or if nobody knows what stands."""
+        kind = changes[0].kind
+        known, desired = self._problems[kind], self._state.store(kind)
+        if self._ready and not known:
             return
-        for change in changes:
-            known = self._problems[change.kind].get(change.id)
-            if known is not None and known[0].status is Status.FAILED:
-                self._state.mark(change.kind, change.id, self._state.lane_of(change.kind, change.id))
+        for change, outcome in zip(changes, settled, strict=True):
+            lane = self._retries.lane_of(Key(kind, change.id))
+            if lane is None and not self._ready and outcome is None and change.id in desired:
+                lane = self._state.lane_of(kind, change.id)
+            if lane is not None:
+                self._state.mark_again(kind, change.id, lane)
 
     def _await_earlier_turns(self, ticket: Ticket, changes: list[Change]) -> None:
         """What arrives unchanged may still be in work for an earlier message: its answer is that work's."""
@@ -319,11 +328,9 @@ class Engine:
             if self._verdicts or plan.verdicts:
                 for resource_id in marked:
                     self._verdicts.pop(Key(kind, resource_id), None)
-        for key, verdict in plan.verdicts.items():
-            if verdict is not DONE:
-                self._verdicts[key] = verdict
-            if key.kind not in UPSERT_ORDER or key.kind is Kind.DHCP:
-                self._settle(key, verdict)
+        self._verdicts.update(plan.verdicts)
+        for key, outcome in plan.settled.items():
+            self._settle(key, outcome)
         for port_id in dirty.get(Kind.PORT, ()):
             self._dhcp.update(port_id, binding_of(self._state, port_id, self._settings.tunnel_mtu))
         for lane, work in plan.lanes.items():
@@ -344,15 +351,18 @@ class Engine:
             known = self._problems[kind]
             if broken is None and not problems and not self._verdicts and not known:
                 continue
-            for resource_id in items:
+            for resource_id, wanted in items.items():
                 key = Key(kind, resource_id)
                 outcome = broken or problems.get(key)
+                if broken is not None and wanted is None:
+                    # Becoming ready again programs what is desired. This is not: it has to be remembered.
+                    outcome = failed(over.error)
                 if kind is Kind.DHCP:
                     # This item is a port's punt, not a binding: what goes wrong with it is the port's trouble.
                     if outcome is not None:
-                        self._settle(Key(Kind.PORT, resource_id), outcome)
+                        self._settle(Key(Kind.PORT, resource_id), outcome, over.lane)
                     continue
-                self._settle(key, outcome or self._verdicts.get(key, DONE))
+                self._settle(key, outcome or self._verdicts.get(key, DONE), over.lane)
         if self._last_turn.get(over.lane) == over.turn:
             del self._last_turn[over.lane]
         for ticket in self._waiting.pop((over.lane, over.turn), ()):
@@ -360,18 +370,18 @@ class Engine:
             del ticket.turns[over.lane, over.turn]
             self._maybe_answer(ticket)
 
-    def _settle(self, key: Key, outcome: Outcome) -> None:
+    def _settle(self, key: Key, outcome: Outcome, lane: str = "") -> None:
+        """Note what became of a resource. If it failed, it is tried again in the lane."""
         known = self._problems[key.kind]
-        if outcome.status is Status.DONE or key.id not in self._state.store(key.kind):
-            known.pop(key.id, None)
-            self._retries.settled(key)
-            if outcome.status is not Status.FAILED:
-                return
-        if key.id in known and known[key.id][0] == outcome and outcome.status is not Status.FAILED:
-            return
-        known[key.id] = (outcome, time.time())
         if outcome.status is Status.FAILED:
-            self._retries.failed(key, time.monotonic())
+            self._retries.failed(key, lane, time.monotonic())
+        else:
+            self._retries.settled(key)
+            if outcome.status is Status.DONE or key.id not in self._state.store(key.kind):
+                known.pop(key.id, None)
+                return
+        if key.id not in known or known[key.id][0] != outcome:
+            known[key.id] = (outcome, time.time())
 
     # -- replies
 
@@ -387,11 +397,15 @@ class Engine:
             if ticket in waiting:
                 waiting.remove(ticket)
         lanes = {lane for lane, _ in unfinished}
-        ticket.answer(
-            time.monotonic(),
-            lambda change: self._outcome_of(change, lanes),
-            lambda changes: not lanes and not self._problems[changes[0].kind] and self._has_status(changes[0].kind),
-        )
+        try:
+            ticket.answer(
+                time.monotonic(),
+                lambda change: self._outcome_of(change, lanes),
+                lambda changes: not lanes and not self._problems[changes[0].kind] and self._has_status(changes[0].kind),
+            )
+        except Exception as problem:
+            ticket.future.set_exception(problem)
+            raise
 
     def _has_status(self, kind: Kind) -> bool:
         """Security groups are remembered but not enforced: saying SUCCESS would be a lie, so nothing is said."""
@@ -403,7 +417,10 @@ class Engine:
         known = self._problems[change.kind].get(change.id)
         if known is not None:
             return known[0]
-        if self._state.lane_of(change.kind, change.id) in unfinished_lanes and change.kind in UPSERT_ORDER:
+        # A resource that is gone has no lane any more: it may have been in any of them.
+        lane = self._state.lane_of(change.kind, change.id)
+        in_work = unfinished_lanes if change.delete else unfinished_lanes & {lane}
+        if in_work and change.kind in UPSERT_ORDER:
             return pending("in work" if self._ready else f"data plane not ready: {self._why_not_ready}")
         return DONE
 
@@ -429,9 +446,9 @@ class Engine:
         for listener in self._ready_listeners:
             listener(self._ready)
 
-    def _drain(self) -> None:
+    def _drain(self, seconds: float) -> None:
         """Finish what the pool has in hand, then answer everything that is left."""
-        deadline = time.monotonic() + 1.5
+        deadline = time.monotonic() + seconds
         while self._tickets and self._ready:
             try:
                 item = self._inbox.get(timeout=max(0.0, deadline - time.monotonic()))
@@ -439,13 +456,13 @@ class Engine:
                 break
             if isinstance(item, _TurnOver):
                 self._turn_over(item)
-            elif isinstance(item, _Push):
-                item.future.set_exception(EngineClosed("the agent is shutting down"))
+            elif isinstance(item, _Call):
+                self._call(item)
         for ticket in list(self._tickets):
             self._answer(ticket)
         while not self._inbox.empty():
             item = self._inbox.get_nowait()
-            if isinstance(item, (_Push, _Call)):
+            if isinstance(item, _Call):
                 item.future.set_exception(EngineClosed("the agent is shutting down"))
 
     # -- status
@@ -480,18 +497,3 @@ class Engine:
             "problems_total": len(problems),
             "conflicts": conflicts(self._state)[:_MAX_PROBLEMS_SHOWN],
         }
-
-
-def batches_of(work: LaneWork) -> list[Batch]:
-    """A lane's work as batches in dependency order: upserts first, so that what moves is never without a place."""
-    upserts = [
-        Batch(kind, upserts=wanted)
-        for kind in UPSERT_ORDER
-        if (wanted := [item for item in work.get(kind, {}).values() if item is not None])
-    ]
-    removals = [
-        Batch(kind, removals=gone)
-        for kind in REMOVAL_ORDER
-        if (gone := [resource_id for resource_id, item in work.get(kind, {}).items() if item is None])
-    ]
-    return upserts + removals

@@ -13,12 +13,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from aca.goalstate.desired import DesiredState, Dirty
 from aca.goalstate.merge import strongest
 from dataplane.addresses import format_address
-from dataplane.base import DONE, Outcome, invalid, pending
+from dataplane.base import DONE, Batch, Outcome, invalid, pending
 from dataplane.model import (
     DhcpWanted,
     FixedIp,
@@ -49,13 +48,13 @@ LaneWork = dict[Kind, dict[str, Wanted | None]]
 
 @dataclass(slots=True)
 class Plan:
-    """`lanes` is the work by VPC. `verdicts` are resources of which the answer is not simply what the data plane says:
-
-    done, whatever happens (nothing to program); or programmed in part or not at all, with the reason.
+    """`lanes` is the work by VPC. `verdicts` are resources programmed in part or not at all, with the reason: their
+    answer is not simply what the data plane says. `settled` are resources with nothing to program, and their answers.
     """
 
     lanes: dict[str, LaneWork] = field(default_factory=dict)
     verdicts: dict[Key, Outcome] = field(default_factory=dict)
+    settled: dict[Key, Outcome] = field(default_factory=dict)
 
     def add(self, lane: str, kind: Kind, resource_id: str, wanted: Wanted | None) -> None:
         self.lanes.setdefault(lane, {}).setdefault(kind, {})[resource_id] = wanted
@@ -64,9 +63,9 @@ class Plan:
 def make_plan(state: DesiredState, dirty: Dirty) -> Plan:
     plan = Plan()
     for kind in (Kind.VPC, Kind.SECURITY_GROUP):
-        plan.verdicts.update((Key(kind, resource_id), DONE) for resource_id in dirty.get(kind, ()))
+        plan.settled.update((Key(kind, resource_id), DONE) for resource_id in dirty.get(kind, ()))
     for resource_id in dirty.get(Kind.GATEWAY, ()):
-        plan.verdicts[Key(Kind.GATEWAY, resource_id)] = _gateway_verdict(state, state.gateways.get(resource_id))
+        plan.settled[Key(Kind.GATEWAY, resource_id)] = _gateway_verdict(state, state.gateways.get(resource_id))
     for resource_id, lane in dirty.get(Kind.SUBNET, {}).items():
         _plan_subnet(state, plan, resource_id, lane)
     for resource_id, lane in dirty.get(Kind.ROUTER, {}).items():
@@ -75,7 +74,7 @@ def make_plan(state: DesiredState, dirty: Dirty) -> Plan:
         _plan_port(state, plan, resource_id, lane)
     _plan_neighbors(state, plan, dirty.get(Kind.NEIGHBOR, {}))
     for resource_id in dirty.get(Kind.DHCP, {}):
-        plan.verdicts[Key(Kind.DHCP, resource_id)] = DONE
+        plan.settled[Key(Kind.DHCP, resource_id)] = DONE
     return plan
 
 
@@ -112,7 +111,7 @@ def _plan_port(state: DesiredState, plan: Plan, port_id: str, lane: str) -> None
     plan.add(lane, Kind.PORT, port_id, wanted)
     if verdict is not None:
         plan.verdicts[Key(Kind.PORT, port_id)] = verdict
-    served = wanted is not None and port is not None and _has_dhcp(state, port)
+    served = wanted is not None and wanted.port.admin_state_up and _has_dhcp(state, wanted.port)
     plan.add(lane, Kind.DHCP, port_id, DhcpWanted(port_id) if served else None)
 
 
@@ -206,7 +205,8 @@ def _plan_neighbors(state: DesiredState, plan: Plan, marked: Mapping[str, str]) 
                 and len(neighbor.host) == 4
                 and index.neighbor_addresses.holder(address) == neighbor_id
                 and index.neighbor_macs.holder(neighbor.mac) == neighbor_id
-                and not index.port_addresses
+                and address not in index.port_addresses
+                and neighbor.mac not in index.port_macs
                 and (index.routers or not neighbor.layer)
             ):
                 work[neighbor_id] = NeighborWanted(
@@ -271,6 +271,10 @@ def _resolve_neighbor(state: DesiredState, neighbor: Neighbor) -> tuple[Neighbor
 def _plan_router(state: DesiredState, plan: Plan, router_id: str, lane: str) -> None:
     router = state.routers.get(router_id)
     wanted, verdict = _resolve_router(state, router) if router else (None, None)
+    if not lane:
+        # None of its subnets is known, and none ever was.
+        plan.settled[Key(Kind.ROUTER, router_id)] = verdict or DONE
+        return
     plan.add(lane, Kind.ROUTER, router_id, wanted)
     if verdict is not None:
         plan.verdicts[Key(Kind.ROUTER, router_id)] = verdict
@@ -300,6 +304,9 @@ def _resolve_router(state: DesiredState, router: Router) -> tuple[RouterWanted |
             if rule.next_hop is None:
                 problems.append(pending(f"rule {rule.id}: {rule.destination} has no next hop, waits for a gateway"))
                 continue
+            if len(rule.next_hop) == 16 and not state.capabilities.ipv6:
+                problems.append(invalid(_no_ipv6(f"ROUTER {router.id}", f"rule {rule.id}", rule.next_hop)))
+                continue
             subnet, known = _subnet_of_next_hop(state, connected, rule.next_hop)
             if not known:
                 problems.append(pending(f"next hop {format_address(rule.next_hop)} of {rule.destination} is not known"))
@@ -323,6 +330,16 @@ def _subnet_of_next_hop(
     return by_prefix, False
 
 
-def describe_lane(work: LaneWork) -> dict[str, Any]:
-    """Counts by kind, for logs."""
-    return {kind.name.lower(): len(items) for kind, items in work.items()}
+def batches_of(work: LaneWork) -> list[Batch]:
+    """A lane's work as batches in dependency order: upserts first, so that what moves is never without a place."""
+    upserts = [
+        Batch(kind, upserts=wanted)
+        for kind in UPSERT_ORDER
+        if (wanted := [item for item in work.get(kind, {}).values() if item is not None])
+    ]
+    removals = [
+        Batch(kind, removals=gone)
+        for kind in REMOVAL_ORDER
+        if (gone := [resource_id for resource_id, item in work.get(kind, {}).items() if item is None])
+    ]
+    return upserts + removals

@@ -66,6 +66,7 @@ class DesiredState:
     next_hops: dict[bytes, set[str]] = field(default_factory=dict)
     """Next hop address -> routers whose answer depends on somebody having it."""
     _vpc_subnets: dict[str, set[str]] = field(default_factory=dict)
+    _router_lanes: dict[str, str] = field(default_factory=dict)
     _tombstones: OrderedDict[Key, tuple[int, float]] = field(default_factory=OrderedDict)
     _dirty: Dirty = field(default_factory=dict)
     _stores: dict[Kind, Mapping[str, Any]] = field(init=False, default_factory=dict)
@@ -111,6 +112,9 @@ class DesiredState:
         if kind is Kind.ROUTER:
             router = self.routers.get(resource_id)
             return self._router_lane(router) if router else ""
+        if kind is Kind.DHCP:
+            binding = self.dhcp.get(resource_id)
+            return self._subnet_lane(binding.subnet_id) if binding else ""
         value = self.store(kind).get(resource_id)
         return getattr(value, "vpc_id", "")
 
@@ -121,6 +125,10 @@ class DesiredState:
 
     def mark(self, kind: Kind, resource_id: str, lane: str) -> None:
         self._dirty.setdefault(kind, {})[resource_id] = lane
+
+    def mark_again(self, kind: Kind, resource_id: str, lane: str) -> None:
+        """As `mark`, but a resource that is marked already stays in its lane."""
+        self._dirty.setdefault(kind, {}).setdefault(resource_id, lane)
 
     def mark_all(self) -> None:
         """Everything is to be planned again (the data plane has lost its memory)."""
@@ -285,9 +293,7 @@ class DesiredState:
         for port_id in index.ports:
             self.mark(Kind.PORT, port_id, self.ports[port_id].vpc_id)
         self._mark_routers(index.routers)
-        ref_before = before.ref if isinstance(before, SubnetWanted) else before
-        ref_after = after.ref if isinstance(after, SubnetWanted) else after
-        if ref_before != ref_after:
+        if _seen_by_neighbors(before) != _seen_by_neighbors(after):
             for neighbor_id in index.neighbor_ids():
                 self.mark(Kind.NEIGHBOR, neighbor_id, self.neighbors[neighbor_id].vpc_id)
 
@@ -316,6 +322,8 @@ class DesiredState:
         if new.admin_state_up:
             self._claim_port(new)
         self.mark(Kind.PORT, new.id, new.vpc_id)
+        for fixed in known.fixed_ips if known else ():
+            self._forget_index(fixed.subnet_id)
 
     def _remove_port(self, known: Port) -> None:
         del self.ports[known.id]
@@ -394,17 +402,22 @@ class DesiredState:
                 self._address_changed(fixed, index)
         if changed:
             self._dirty.setdefault(Kind.NEIGHBOR, {})[new.id] = new.vpc_id
+            if known is not None and known.fixed_ips != new.fixed_ips:
+                self._leave_indexes(known, {fixed.subnet_id for fixed in new.fixed_ips})
         return None
 
     def _remove_neighbor(self, known: Neighbor) -> None:
         del self.neighbors[known.id]
         self._release_neighbor(known, keep=None)
         self.mark(Kind.NEIGHBOR, known.id, known.vpc_id)
+        self._leave_indexes(known, set())
+
+    def _leave_indexes(self, known: Neighbor, kept_subnets: set[str]) -> None:
         for fixed in known.fixed_ips:
             index = self.index.get(fixed.subnet_id)
-            if index is not None:
+            if index is not None and fixed.subnet_id not in kept_subnets:
                 index.waiting_for_router.discard(known.id)
-            self._forget_index(fixed.subnet_id)
+                self._forget_index(fixed.subnet_id)
 
     def _release_neighbor(self, known: Neighbor, keep: Neighbor | None) -> None:
         for fixed in known.fixed_ips:
@@ -436,7 +449,6 @@ class DesiredState:
     # -- routers ------------------------------------------------------------------------------------------------
 
     def _upsert_router(self, known: Router | None, new: Router) -> None:
-        lane = self._router_lane(known) if known else ""
         self.routers[new.id] = new
         if known is not None:
             self._unlink_router(known)
@@ -452,15 +464,15 @@ class DesiredState:
         if known is not None:
             for table in known.tables:
                 self._router_went(table.subnet_id)
-        self.mark(Kind.ROUTER, new.id, lane or self._router_lane(new))
+        self.mark(Kind.ROUTER, new.id, self._router_lane(new))
 
     def _remove_router(self, known: Router) -> None:
         del self.routers[known.id]
         self._unlink_router(known)
         self.mark(Kind.ROUTER, known.id, self._router_lane(known))
+        self._router_lanes.pop(known.id, None)
         for table in known.tables:
             self._router_went(table.subnet_id)
-            self._forget_index(table.subnet_id)
 
     def _unlink_router(self, known: Router) -> None:
         for table in known.tables:
@@ -479,10 +491,16 @@ class DesiredState:
         index.waiting_for_router.clear()
 
     def _router_went(self, subnet_id: str) -> None:
-        """Routers that shared the subnet take it over."""
+        """Routers that shared the subnet take it over; without any, its L3 neighbours wait again."""
         index = self.index.get(subnet_id)
-        if index is not None:
-            self._mark_routers(index.routers)
+        if index is None:
+            return
+        self._mark_routers(index.routers)
+        if not index.routers:
+            for neighbor_id in index.neighbor_ids():
+                if self.neighbors[neighbor_id].layer:
+                    self._mark_neighbor(neighbor_id)
+        self._forget_index(subnet_id)
 
     def _mark_routers(self, router_ids: Iterable[str]) -> None:
         for router_id in router_ids:
@@ -491,11 +509,16 @@ class DesiredState:
                 self.mark(Kind.ROUTER, router_id, self._router_lane(router))
 
     def _router_lane(self, router: Router) -> str:
-        for table in router.tables:
-            subnet = self.subnets.get(table.subnet_id)
-            if subnet is not None:
-                return subnet.vpc_id
-        return ""
+        """The VPC of the router's first known subnet; empty while there is none, and then nothing is programmed.
+
+        It stays when subnets come and go: what is done to one router has to be done in one order.
+        """
+        lane = self._router_lanes.get(router.id, "")
+        if not lane:
+            lane = next(filter(None, (self._subnet_lane(table.subnet_id) for table in router.tables)), "")
+            if lane:
+                self._router_lanes[router.id] = lane
+        return lane
 
     # -- DHCP ---------------------------------------------------------------------------------------------------
 
@@ -534,6 +557,11 @@ class DesiredState:
         index = self.index.get(subnet_id)
         if index is not None and index.is_unused():
             del self.index[subnet_id]
+
+
+def _seen_by_neighbors(resolved: SubnetWanted | Outcome | None) -> object:
+    """What of a subnet decides how its neighbours are programmed."""
+    return (resolved.ref, resolved.subnet.cidr.is_ipv4) if isinstance(resolved, SubnetWanted) else resolved
 
 
 def _out_of_order(arrived: int, latest: int) -> Outcome:

@@ -42,11 +42,11 @@ def merge_router(known: Router | None, patch: RouterPatch, *, full: bool) -> Rou
 
 def _merge_rules(known: Iterable[RoutingRule], table: TablePatch) -> tuple[RoutingRule, ...]:
     rules = list(known)
+    for gone in table.removals:
+        rules = _withdraw(rules, gone)
     for rule in table.upserts:
         rules = [other for other in rules if not _same(other, rule)]
         rules.append(rule)
-    for gone in table.removals:
-        rules = _withdraw(rules, gone)
     return tuple(sorted(rules, key=lambda rule: (rule.destination, rule.priority, rule.id)))
 
 

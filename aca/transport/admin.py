@@ -33,7 +33,7 @@ class AdminServer:
     async def start(self) -> None:
         """Listen on the socket, mode 0600. Raises ListenError."""
         server = grpc.aio.server(options=[("grpc.max_send_message_length", -1)])
-        aca_pb2_grpc.add_AdminServicer_to_server(self, server)  # type: ignore[no-untyped-call]
+        aca_pb2_grpc.add_AdminServicer_to_server(self, server)
         self._server = server
         bind(server, f"unix:{self._path}")
         await server.start()

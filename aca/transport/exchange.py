@@ -44,7 +44,10 @@ class Exchange:
         try:
             await self._write()
         except RefusalError as refused:
-            _log.warning("call refused", peer=self._context.peer(), status=refused.code.name, reason=refused.details)
+            if refused.code is not grpc.StatusCode.UNAVAILABLE:  # that is shutting down: one line says it for all
+                _log.warning(
+                    "call refused", peer=self._context.peer(), status=refused.code.name, reason=refused.details
+                )
             await self._context.abort(refused.code, refused.details)
         finally:
             self._reader.cancel()

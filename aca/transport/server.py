@@ -71,6 +71,7 @@ class GoalStateServer:
         if self._stopping:
             return
         self._stopping = True
+        _log.info("taking no more goal states", open_calls=len(self._calls))
         await self._health.stop()
         for exchange in self._calls.values():
             exchange.stop_reading()

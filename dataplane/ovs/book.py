@@ -2,7 +2,8 @@
 
 Every owner (a port, a subnet's flood list...) is rendered as a whole by a pure function; what is sent is the difference
 to what was sent before. Deletions name match *and* cookie, so a flow that another owner has taken over in the meantime
-survives: the order of two owners' changes does not matter.
+survives: the order of two owners' changes does not matter. A flow that two owners want with the same match (two ports
+with one MAC, say) is the one's that came last; when it goes, the other's is put back.
 """
 
 from __future__ import annotations
@@ -37,15 +38,18 @@ class FlowBook:
 
     def __init__(self) -> None:
         self._installed: dict[Owner, dict[FlowId, bytes]] = {}
+        self._holders: dict[FlowId, Owner] = {}
+        self._overridden: dict[FlowId, dict[Owner, None]] = {}
+        """Owners that want a flow which another holds, in order of arrival."""
         self._doubtful: set[Owner] = set()
-        """Owners of which it is not known that their flows stand: sent in full next time."""
+        """Owners of which it is not known that their flows stand, or are gone: sent in full next time."""
         self.round = 0
         self.inherited = False
         """Flows of an earlier agent stand on the bridge: what is removed and not known here may be among them."""
 
     def doubt_all(self) -> None:
         """The switch may have forgotten everything."""
-        self._doubtful = set(self._installed)
+        self._doubtful.update(self._installed)
 
     def doubt(self, owner: Owner) -> None:
         self._doubtful.add(owner)
@@ -53,28 +57,62 @@ class FlowBook:
     def set(self, transaction: Transaction, owner: Owner, blame: Key, flows: Sequence[Flow]) -> None:
         """Make `flows` the owner's flows: what is new or different is added, what is gone is deleted."""
         before = self._installed.get(owner, {})
-        if not before and not flows and self.inherited:
+        if not before and not flows and (self.inherited or owner in self._doubtful):
+            self._doubtful.discard(owner)
             transaction.bodies.append(messages.flow_delete_by_cookie(cookie(self.round, *owner), messages.COOKIE_EXACT))
             transaction.blamed.append((blame, owner))
             return
         known = {} if owner in self._doubtful else before
-        after: dict[FlowId, bytes] = {}
+        # Of two alike the last counts, as on the switch.
+        after: dict[FlowId, bytes] = {flow[:3]: flow.instructions for flow in flows}
         mark = cookie(self.round, *owner)
         blamed = (blame, owner)
-        for flow in flows:
-            identity = flow[:3]
-            after[identity] = flow.instructions
-            if known.get(identity) != flow.instructions:
-                transaction.bodies.append(messages.flow_add(mark, *flow))
+        for identity, instructions in after.items():
+            if identity not in before:
+                self._take(identity, owner)
+            if known.get(identity) != instructions and self._holders[identity] == owner:
+                transaction.bodies.append(messages.flow_add(mark, *identity, instructions))
                 transaction.blamed.append(blamed)
         for identity in before.keys() - after.keys():
-            transaction.bodies.append(messages.flow_delete_strict(mark, *identity))
-            transaction.blamed.append(blamed)
+            if self._holders[identity] != owner:
+                self._withdraw(identity, owner)
+                continue
+            heir = self._hand_back(identity)
+            if heir is None:
+                transaction.bodies.append(messages.flow_delete_strict(mark, *identity))
+                transaction.blamed.append(blamed)
+            else:
+                instructions = self._installed[heir][identity]
+                transaction.bodies.append(messages.flow_add(cookie(self.round, *heir), *identity, instructions))
+                transaction.blamed.append((blame, heir))
         self._doubtful.discard(owner)
         if after:
             self._installed[owner] = after
         else:
             self._installed.pop(owner, None)
+
+    def _take(self, identity: FlowId, owner: Owner) -> None:
+        holder = self._holders.get(identity)
+        if holder is not None:
+            self._overridden.setdefault(identity, {})[holder] = None
+        self._holders[identity] = owner
+
+    def _hand_back(self, identity: FlowId) -> Owner | None:
+        """The holder gives the flow up. Returns who holds it now: of those that want it the last to come."""
+        waiting = self._overridden.get(identity)
+        if waiting is None:
+            del self._holders[identity]
+            return None
+        heir = next(reversed(waiting))
+        self._holders[identity] = heir
+        self._withdraw(identity, heir)
+        return heir
+
+    def _withdraw(self, identity: FlowId, owner: Owner) -> None:
+        waiting = self._overridden[identity]
+        del waiting[owner]
+        if not waiting:
+            del self._overridden[identity]
 
     def owners(self, feature: Feature) -> Iterable[str]:
         return (name for kind, name in self._installed if kind is feature)

@@ -18,6 +18,7 @@ from dataplane.ovs.settings import OvsSettings
 
 _FIRST_DELAY_S = 0.2
 _MAX_DELAY_S = 5.0
+_CLOSE_TIMEOUT_S = 1.5
 
 TUNNEL_NAMES: Mapping[NetworkType, str] = {NetworkType.VXLAN: "vxlan-aca", NetworkType.GENEVE: "geneve-aca"}
 _TUNNEL_KINDS: Mapping[NetworkType, str] = {NetworkType.VXLAN: "vxlan", NetworkType.GENEVE: "geneve"}
@@ -61,7 +62,7 @@ class BringUp:
         self._closing.set()
         self._wishes.put("")
         if self._thread.is_alive():
-            self._thread.join(self._settings.ready_timeout_s)
+            self._thread.join(_CLOSE_TIMEOUT_S)
         if self._programmer is not None:
             self._programmer.close()
 

@@ -30,10 +30,15 @@ def icmp_error(frame: bytes, error: IcmpError, gateway_mac: bytes, gateway_addre
     None if none must be sent: about ICMP errors, later fragments, group addresses, packets that may be fragmented
     (for FRAGMENTATION_NEEDED), or what does not parse. `mtu` is in bytes.
     """
-    packet = frame[_ETHERNET:]
-    if len(packet) < 20 or frame[12:14] != b"\x08\x00" or packet[0] >> 4 != 4:
+    received = frame[_ETHERNET:]
+    if len(received) < 20 or frame[12:14] != b"\x08\x00" or received[0] >> 4 != 4:
         return None
-    header_length = (packet[0] & 0xF) * 4
+    length = int.from_bytes(received[2:4], "big")
+    if length > len(received):
+        return None
+    # What follows is Ethernet's padding.
+    packet = received[:length]
+    header_length = (received[0] & 0xF) * 4
     flags = int.from_bytes(packet[6:8], "big")
     source, target = packet[12:16], packet[16:20]
     if header_length < 20 or len(packet) < header_length + 8 or flags & 0x1FFF:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import queue
 import threading
 from collections import Counter
@@ -70,7 +71,11 @@ class Punts:
                 continue
             if packet is None:
                 return
-            self._answer(packet)
+            try:
+                self._answer(packet)
+            except Exception:  # one packet must not end the thread
+                self.counts["failed"] += 1
+                logging.getLogger(__name__).exception("cannot answer a punted packet")
 
     def _answer(self, packet: PacketIn) -> None:
         try:

@@ -6,7 +6,7 @@ import pytest
 
 from goalstate_proto import common_pb2
 from tests.conformance.cloud import Cloud, eventually
-from tests.conformance.network import neighbor_state, port_state, router_state, subnet_state
+from tests.conformance.network import deletion, neighbor_state, port_state, router_state, subnet_state
 from tests.lab.wire import arp_request
 
 pytestmark = pytest.mark.lab
@@ -151,15 +151,9 @@ def test_a_router_joins_subnets_that_did_not_see_each_other(cloud: Cloud) -> Non
     assert ga.ping(c.ip).received == 1
 
     for site in cloud.sites:
-        site.program(_gone(router))
+        site.program(deletion(router))
     assert ga.cannot_reach(b.ip, for_=0.4)
     assert ga.cannot_reach(c.ip, for_=0.4)
-
-
-def _gone(state):  # type: ignore[no-untyped-def]
-    from tests.conformance.network import deletion
-
-    return deletion(state)
 
 
 def test_geneve_between_hosts(cloud: Cloud) -> None:
@@ -239,7 +233,7 @@ def test_a_neighbour_that_moves_to_another_host(cloud: Cloud) -> None:
 
     # Host one is told that it is here now, then it really comes; host two hears of it last.
     here = b.but(host_ip=cloud.one.ip)
-    cloud.two.program(_gone(port_state(b)))
+    cloud.two.program(deletion(port_state(b)))
     was.remove()
     cloud._guests.remove(was)
     cloud.guest(here)
@@ -336,7 +330,7 @@ def test_deleted_neighbours_and_ports_are_not_reached_any_more(cloud: Cloud) -> 
     cloud.announce(vpc)
     assert all(guest.ping(nic.ip).received for nic in (b, c, d))
 
-    cloud.one.program(_gone(neighbor_state(c)), _gone(port_state(b)))
+    cloud.one.program(deletion(neighbor_state(c)), deletion(port_state(b)))
 
     guest.flush_neighbours()
     for gone in (b, c):

@@ -8,6 +8,8 @@ from __future__ import annotations
 import os
 import sys
 import threading
+from functools import partial
+from unittest import mock
 
 from aca import agent
 from aca.cli import main
@@ -25,6 +27,5 @@ def build_engine(_settings: Settings) -> FakeEngine:
 
 
 if __name__ == "__main__":
-    run_agent = agent.run_agent
-    agent.run_agent = lambda settings: run_agent(settings, build_engine)
-    main(["run", *sys.argv[1:]])
+    with mock.patch.object(agent, "run_agent", partial(agent.run_agent, make_engine=build_engine)):
+        main(["run", *sys.argv[1:]])

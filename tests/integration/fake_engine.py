@@ -140,7 +140,7 @@ class Host:
         self.server = GoalStateServer(engine, replace(usual, **settings))
         self.address = self.thread.run(self.server.start(), WAIT_S)[0]
         self.channel = grpc.insecure_channel(self.address, options=UNLIMITED)
-        self.stub: Any = GoalStateProvisionerStub(self.channel)  # type: ignore[no-untyped-call]
+        self.stub: Any = GoalStateProvisionerStub(self.channel)
 
     def stop(self, grace: float = 3.0) -> None:
         self.thread.run(self.server.stop(grace), WAIT_S)

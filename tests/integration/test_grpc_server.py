@@ -290,7 +290,7 @@ def thread() -> Iterator[ServerThread]:
 
 def _status(path: Path) -> dict[str, Any]:
     with grpc.insecure_channel(f"unix:{path}") as channel:
-        stub: Any = aca_pb2_grpc.AdminStub(channel)  # type: ignore[no-untyped-call]
+        stub: Any = aca_pb2_grpc.AdminStub(channel)
         return dict(json.loads(stub.GetStatus(aca_pb2.StatusRequest(), timeout=WAIT_S).json))
 
 

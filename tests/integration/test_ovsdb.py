@@ -1,82 +1,16 @@
 """The OVSDB client against a real database server and switch."""
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import Future
 from dataclasses import replace
-from typing import TypeVar
 
-import psutil
 import pytest
 
-from dataplane.ovs.ovsdb import (
-    BridgeSpec,
-    BridgeState,
-    Device,
-    Ovsdb,
-    OvsdbError,
-    OvsdbUnavailableError,
-    Tunnel,
-)
+from tests.integration.ovsdb_client import GENEVE, SPEC, VXLAN, WITHIN, Client, database, get, refused, result, veths
 from tests.lab import Host, Lab, wait_until
 
 pytestmark = pytest.mark.lab
-
-T = TypeVar("T")
-
-WITHIN = 20.0
-VXLAN = Tunnel("vxlan0", "vxlan", "172.16.0.1", 4789, 100)
-GENEVE = Tunnel("geneve0", "geneve", "172.16.0.1", 6081, 101)
-SPEC = BridgeSpec("br-int", "netdev", "00000000000000aa", (VXLAN, GENEVE), (("aca-host", "h1"),))
-
-
-class Client:
-    """An Ovsdb with a record of what it reported."""
-
-    def __init__(self, remote: str, timeout: float = WITHIN) -> None:
-        self.connects = 0
-        self.losses: list[str] = []
-        self.reported: list[frozenset[str]] = []
-        self.bridges: list[BridgeState | None] = []
-        self.ovsdb = Ovsdb(
-            remote,
-            "br-int",
-            on_connected=self._connected,
-            on_lost=self.losses.append,
-            on_devices=self.reported.append,
-            on_bridge=self.bridges.append,
-            timeout=timeout,
-        )
-
-    def _connected(self) -> None:
-        self.connects += 1
-
-    def start(self) -> "Client":
-        self.ovsdb.start()
-        wait_until(lambda: self.connects > 0, WITHIN, "connected")
-        return self
-
-    def mentioned(self) -> set[str]:
-        """The devices reported since the last call."""
-        reported, self.reported[:] = list(self.reported), []
-        return set().union(*reported)
-
-    def sees(self, name: str, condition: Callable[[Device], bool], what: str) -> Device:
-        def device() -> Device | None:
-            found = self.ovsdb.by_name(name)
-            return found if found is not None and condition(found) else None
-
-        return wait_until(device, WITHIN, f"{name} {what}")  # type: ignore[return-value]
-
-
-def result(future: "Future[T]") -> T:
-    return future.result(WITHIN + 5)
-
-
-def refused(future: "Future[object]") -> str:
-    with pytest.raises(OvsdbError) as caught:
-        future.result(WITHIN + 5)
-    return str(caught.value)
 
 
 @pytest.fixture
@@ -89,18 +23,6 @@ def client(host: Host) -> Iterator[Client]:
     started = Client(host.db_socket).start()
     yield started
     started.ovsdb.close()
-
-
-def get(host: Host, table: str, record: str, column: str) -> str:
-    return host.vsctl("get", table, record, column).strip().strip('"')
-
-
-def database(host: Host) -> bytes:
-    return (host.rundir / "conf.db").read_bytes()
-
-
-def veths(host: Host, *names: str) -> None:
-    host.namespace.ip(*(f"link add {name} type veth peer name p-{name}" for name in names))
 
 
 # ---- the bridge
@@ -118,8 +40,7 @@ def test_bridge_is_made_from_nothing(host: Host, client: Client) -> None:
         '{dst_port="6081", key=flow, local_ip="172.16.0.1", remote_ip=flow}'
     )
     assert "OFPST_PORT_DESC" in host.ofctl("show", "br-int")
-    state = client.ovsdb.bridge_state()
-    assert state is not None
+    state = client.state()
     assert (state.ports, state.errors, state.datapath_id) == (
         {"vxlan0": 100, "geneve0": 101},
         {},
@@ -207,7 +128,7 @@ def test_refused_tunnel_is_named_with_the_reason_and_can_be_corrected(host: Host
     bogus = replace(SPEC, tunnels=(replace(VXLAN, kind="bogus"), GENEVE))
     error = refused(client.ovsdb.ensure_bridge(bogus))
     assert "tunnel vxlan0 (bogus): could not open network device vxlan0" in error
-    assert "vxlan0" in wait_until(client.ovsdb.bridge_state, WITHIN, "the bridge").errors
+    assert "vxlan0" in client.state().errors
 
     clash = replace(SPEC, tunnels=(VXLAN, replace(VXLAN, name="vxlan1", ofport_request=102)))
     # Two ports of one configuration: the switch takes whichever it meets first.
@@ -227,8 +148,7 @@ def test_flow_restore_wait_is_not_left(host: Host, client: Client) -> None:
     host.vsctl("set", "open_vswitch", ".", "other_config:flow-restore-wait=true", "other_config:theirs=1")
     result(client.ovsdb.ensure_bridge(SPEC))
     assert get(host, "open_vswitch", ".", "other_config") == '{theirs="1"}'
-    state = client.ovsdb.bridge_state()
-    assert state is not None
+    state = client.state()
     assert not state.flow_restore_wait
 
 
@@ -391,8 +311,8 @@ def test_marks_from_many_threads_all_arrive_in_order(host: Host, client: Client)
         thread.start()
     for thread in threads:
         thread.join(WITHIN)
-    for future in futures:
-        result(future)
+    for marked in futures:
+        result(marked)
 
     for name in names:
         assert get(host, "interface", name, "external_ids") == f'{{count="99", iface-id={name}, k99=x}}'
@@ -415,190 +335,3 @@ def test_many_devices_at_once(host: Host, client: Client) -> None:
     assert int(get(host, "open_vswitch", ".", "next_cfg")) - before <= 2
     assert {d.iface_id for d in client.ovsdb.devices().values()} == {f"port-{name}" for name in names}
     assert client.mentioned() == set(names)
-
-
-# ---- losses
-
-
-def test_database_restart_is_survived(host: Host, client: Client) -> None:
-    result(client.ovsdb.ensure_bridge(SPEC))
-    veths(host, "tap0", "tap1")
-    result(client.ovsdb.add_port("tap0", "port-a"))
-    result(client.ovsdb.add_port("tap1", "port-b"))
-    ofport = client.ovsdb.devices()["tap0"].ofport
-    restarts = client.bridges[-1]
-
-    host.ovs.ovsdb.kill()
-    wait_until(lambda: client.losses, WITHIN, "the loss")
-    assert not client.ovsdb.connected
-    assert client.ovsdb.devices()["tap0"].ofport == ofport
-    client.mentioned()
-    meanwhile = client.ovsdb.set_external_ids("tap0", {"mark": "late"})
-    host.ovs.ovsdb.start()
-
-    result(meanwhile)
-    assert (client.connects, client.ovsdb.generation, len(client.losses)) == (2, 2, 1)
-    assert client.mentioned() >= {"tap0", "tap1"}
-    assert get(host, "interface", "tap0", "external_ids:mark") == "late"
-    assert result(client.ovsdb.ensure_bridge(SPEC)) == {"vxlan0": 100, "geneve0": 101}
-    client.sees("tap0", lambda d: d.mac is not None and d.ofport == ofport, "as before")
-    assert restarts is not None
-    assert wait_until(client.ovsdb.bridge_state, WITHIN, "the bridge").restarts == restarts.restarts
-
-
-def test_device_that_vanished_during_an_outage_is_reported(host: Host, client: Client) -> None:
-    result(client.ovsdb.ensure_bridge(SPEC))
-    veths(host, "tap0")
-    result(client.ovsdb.add_port("tap0", "port-a"))
-    saved = database(host)
-    result(client.ovsdb.del_port("tap0"))
-    host.ovs.ovsdb.kill()
-    wait_until(lambda: client.losses, WITHIN, "the loss")
-    client.mentioned()
-    (host.rundir / "conf.db").write_bytes(saved)
-    host.ovs.ovsdb.start()
-    wait_until(lambda: "tap0" in client.ovsdb.devices(), WITHIN, "the old device")
-    host.ovs.ovsdb.kill()
-    wait_until(lambda: len(client.losses) == 2, WITHIN, "the second loss")
-    assert client.mentioned() == {"tap0"}
-    host.ovs.ovsdb.start()
-    wait_until(lambda: client.connects == 3, WITHIN, "connected again")
-    result(client.ovsdb.del_port("tap0"))
-    assert client.mentioned() == {"tap0"}
-
-
-def test_database_may_come_after_the_client(host: Host) -> None:
-    host.ovs.ovsdb.stop()
-    client = Client(host.db_socket)
-    client.ovsdb.start()
-    future = client.ovsdb.ensure_bridge(SPEC)
-    host.ovs.ovsdb.start()
-    assert result(future) == {"vxlan0": 100, "geneve0": 101}
-    assert client.losses == []
-    client.ovsdb.close()
-
-
-def test_switch_restart_is_noticed(host: Host, client: Client) -> None:
-    result(client.ovsdb.ensure_bridge(SPEC))
-    before = wait_until(client.ovsdb.bridge_state, WITHIN, "the bridge").restarts
-    for stop in (host.ovs.vswitchd.kill, host.ovs.vswitchd.stop):
-        stop()
-        host.ovs.vswitchd.start()
-
-        def noticed(than: int = before) -> bool:
-            state = client.bridges[-1]
-            return state is not None and state.restarts > than
-
-        wait_until(noticed, WITHIN, "the restart")
-        before = wait_until(client.ovsdb.bridge_state, WITHIN, "the bridge").restarts
-    assert client.losses == []
-
-
-def test_switch_that_does_not_run_fails_requests_in_time(host: Host) -> None:
-    client = Client(host.db_socket, timeout=1.0).start()
-    result(client.ovsdb.ensure_bridge(SPEC))
-    veths(host, "tap0")
-    host.ovs.vswitchd.stop()
-
-    with pytest.raises(OvsdbUnavailableError, match=r"tap0: no OpenFlow port yet .*does it run"):
-        client.ovsdb.add_port("tap0", "port-a").result(WITHIN)
-
-    host.ovs.vswitchd.start()
-    assert result(client.ovsdb.add_port("tap0", "port-a")) > 0
-    client.ovsdb.close()
-
-
-def test_database_that_hangs_fails_requests_in_time(host: Host) -> None:
-    client = Client(host.db_socket, timeout=1.0).start()
-    result(client.ovsdb.ensure_bridge(SPEC))
-    host.ovs.ovsdb.pause()
-    try:
-        with pytest.raises(OvsdbUnavailableError, match="br-int: the database does not answer"):
-            client.ovsdb.set_bridge_external_ids({"a": "b"}).result(WITHIN)
-        with pytest.raises(OvsdbUnavailableError):
-            client.ovsdb.set_bridge_external_ids({"a": "c"}).result(WITHIN)
-    finally:
-        host.ovs.ovsdb.resume()
-    result(client.ovsdb.set_bridge_external_ids({"a": "d"}))
-    assert get(host, "bridge", "br-int", "external_ids:a") == "d"
-    client.ovsdb.close()
-
-
-@pytest.mark.long
-def test_database_that_hangs_is_a_loss(host: Host, client: Client) -> None:
-    host.ovs.ovsdb.pause()
-    try:
-        wait_until(lambda: client.losses, 30.0, "the loss")
-    finally:
-        host.ovs.ovsdb.resume()
-    wait_until(lambda: client.connects == 2, WITHIN, "connected again")
-
-
-# ---- ends
-
-
-def test_close_fails_what_is_pending(host: Host) -> None:
-    client = Client(host.db_socket).start()
-    result(client.ovsdb.ensure_bridge(SPEC))
-    host.ovs.vswitchd.stop()
-    pending = [client.ovsdb.add_port("tap0", "port-a"), client.ovsdb.set_external_ids("tap9", {"a": "b"})]
-    client.ovsdb.close()
-    client.ovsdb.close()
-    late = client.ovsdb.del_port("tap0")
-
-    for future in (pending[0], late):
-        with pytest.raises(OvsdbUnavailableError, match="closed"):
-            future.result(0)
-    assert pending[1].done()
-    assert "br-int" in host.vsctl("list-br")
-
-
-def test_close_in_a_callback(host: Host) -> None:
-    ended = threading.Event()
-
-    def close() -> None:
-        ovsdb.close()
-        ended.set()
-
-    ovsdb = Ovsdb(host.db_socket, "br-int", on_connected=close, on_lost=lambda _: None, on_devices=lambda _: None)
-    ovsdb.start()
-    assert ended.wait(WITHIN)
-    wait_until(lambda: all(t.name != "ovsdb" for t in threading.enumerate()), WITHIN, "the thread's end")
-
-
-def test_nothing_is_left_after_many_lives(host: Host, tmp_path_factory: pytest.TempPathFactory) -> None:
-    process = psutil.Process()
-
-    def live() -> None:
-        client = Client(host.db_socket).start()
-        result(client.ovsdb.ensure_bridge(SPEC))
-        client.ovsdb.close()
-        nowhere = Client(f"unix:{tmp_path_factory.getbasetemp()}/no.sock")
-        nowhere.ovsdb.start()
-        nowhere.ovsdb.set_bridge_external_ids({"a": "b"})
-        nowhere.ovsdb.close()
-
-    live()
-    before = (process.num_fds(), threading.active_count())
-    for _ in range(50):
-        live()
-    assert (process.num_fds(), threading.active_count()) == before
-
-
-def test_failing_callbacks_do_no_harm(host: Host) -> None:
-    def fail(*_: object) -> None:
-        raise RuntimeError("no")
-
-    ovsdb = Ovsdb(
-        host.db_socket, "br-int", on_connected=fail, on_lost=fail, on_devices=fail, on_bridge=fail, timeout=WITHIN
-    )
-    ovsdb.start()
-    veths(host, "tap0")
-    result(ovsdb.ensure_bridge(SPEC))
-    assert result(ovsdb.add_port("tap0", "port-a")) > 0
-    ovsdb.close()
-
-
-def test_unknown_kind_of_remote_is_refused() -> None:
-    with pytest.raises(ValueError, match="is not one of"):
-        Ovsdb("db.sock", "br-int", on_connected=print, on_lost=print, on_devices=print)

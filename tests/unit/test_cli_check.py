@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
 from google.protobuf import json_format, text_format
+from google.protobuf.message import Message
 
 from aca.cli import main
 from goalstate_proto import common_pb2
@@ -41,7 +43,7 @@ def v2(cidr: str = "10.0.0.0/24", operation: int = common_pb2.INFO) -> GoalState
     return message
 
 
-FORMS = {
+FORMS: dict[str, Callable[[Message], bytes]] = {
     ".txtpb": lambda message: text_format.MessageToString(message).encode(),
     ".json": lambda message: json_format.MessageToJson(message).encode(),
     ".pb": lambda message: message.SerializeToString(),
@@ -53,7 +55,7 @@ FORMS = {
 @pytest.mark.parametrize("operation", [common_pb2.INFO, common_pb2.CREATE])
 @pytest.mark.parametrize(("message", "layout"), [(v1, "v1"), (v2, "v2")], ids=["v1", "v2"])
 def test_form_and_layout_are_found_out(
-    tmp_path: Path, message: type, layout: str, operation: int, form: str, named: bool
+    tmp_path: Path, message: Callable[..., Message], layout: str, operation: int, form: str, named: bool
 ) -> None:
     file = tmp_path / ("state" + (form if named else ""))
     file.write_bytes(FORMS[form](message(operation=operation)))

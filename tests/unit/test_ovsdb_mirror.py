@@ -17,23 +17,21 @@ BRIDGES = ["br-int", "br-ex"]
 KINDS = ["", "internal", "patch", "vxlan", "geneve", "bogus"]
 
 
+@dataclass(eq=False)
+class Atom:
+    value: Any
+
+
 def datum(value: Any) -> SimpleNamespace:
     """A column value in the shape of ovs.db.data.Datum: a dict of atoms."""
-
-    def atom(scalar: Any) -> SimpleNamespace:
-        return HashableNamespace(value=scalar)
-
+    values: dict[Atom, Atom | None] = {}
     if isinstance(value, dict):
-        values = {atom(k): atom(v) for k, v in value.items()}
+        values.update({Atom(k): Atom(v) for k, v in value.items()})
     elif isinstance(value, (set, tuple)):
-        values = {atom(v): None for v in value}
-    else:
-        values = {} if value is None else {atom(value): None}
+        values.update({Atom(v): None for v in value})
+    elif value is not None:
+        values[Atom(value)] = None
     return SimpleNamespace(values=values)
-
-
-class HashableNamespace(SimpleNamespace):
-    __hash__ = object.__hash__
 
 
 @dataclass(eq=False)
@@ -71,11 +69,17 @@ class Database:
         self.noted.append(("delete", row))
 
     def deliver(self) -> set[str]:
-        """Give the events of one update, in any order, and take them in."""
-        self.random.shuffle(self.noted)
+        """Give what happened as one update, one event per row in any order, and take it in."""
+        events: dict[Row, list[str]] = {}
         for event, row in self.noted:
-            self.mirror.note(event, row)
+            events.setdefault(row, []).append(event)
         self.noted.clear()
+        rows = list(events)
+        self.random.shuffle(rows)
+        for row in rows:
+            first, last = events[row][0], events[row][-1]
+            if (first, last) != ("create", "delete"):
+                self.mirror.note(last if last == "delete" else first, row)
         changes = self.mirror.refresh()
         return set(changes.devices) if changes is not None else set()
 

@@ -210,7 +210,7 @@ class Ovsdb:
     # ---- owner thread
 
     def _own(self, wakee: socket.socket) -> None:
-        owner = Owner(self._remote, self._bridge, self)
+        owner = Owner(self._remote, self._bridge, self._up, self._changed, self._down)
         try:
             while not self._closed:
                 with self._lock:
@@ -234,8 +234,7 @@ class Ovsdb:
             if waker is not None:
                 waker.close()
 
-    def up(self, snapshot: Snapshot) -> None:
-        """For the owner thread only."""
+    def _up(self, snapshot: Snapshot) -> None:
         names = frozenset(self._snapshot.devices) | frozenset(snapshot.devices)
         self._snapshot = snapshot
         self._generation += 1
@@ -245,16 +244,14 @@ class Ovsdb:
         if names:
             _call(self._on_devices, names)
 
-    def changed(self, snapshot: Snapshot, changes: Changes) -> None:
-        """For the owner thread only."""
+    def _changed(self, snapshot: Snapshot, changes: Changes) -> None:
         self._snapshot = snapshot
         if changes.bridge:
             _call(self._on_bridge, snapshot.bridge)
         if changes.devices:
             _call(self._on_devices, changes.devices)
 
-    def down(self, reason: str) -> None:
-        """For the owner thread only."""
+    def _down(self, reason: str) -> None:
         self._connected = False
         _call(self._on_lost, reason)
 

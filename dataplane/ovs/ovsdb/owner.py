@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from typing import Any, Protocol
+from collections.abc import Callable
+from typing import Any
 
 from dataplane.ovs.ovsdb.link import Link, LinkLostError, Poller
 from dataplane.ovs.ovsdb.mirror import Changes, Mirror, RestartCanary, Snapshot
@@ -18,28 +19,24 @@ STEADY = 5.0
 """Seconds a link must have lasted for the back-off to start again from the beginning."""
 
 
-class Listener(Protocol):
-    """Who is told what the owner finds."""
-
-    def up(self, snapshot: Snapshot) -> None:
-        """A link is complete."""
-        ...
-
-    def changed(self, snapshot: Snapshot, changes: Changes) -> None: ...
-
-    def down(self, reason: str) -> None:
-        """A link that was complete is gone."""
-        ...
-
-
 class Owner:
     """The link, the mirror behind it and the requests on their way."""
 
-    def __init__(self, remote: str, bridge: str, listener: Listener) -> None:
+    def __init__(
+        self,
+        remote: str,
+        bridge: str,
+        on_up: Callable[[Snapshot], None],
+        on_changed: Callable[[Snapshot, Changes], None],
+        on_down: Callable[[str], None],
+    ) -> None:
+        """`on_up`: a link has a complete copy; `on_changed`: the copy differs; `on_down`: such a link is gone, why."""
         self.transactor = Transactor()
         self._remote = remote
         self._bridge = bridge
-        self._listener = listener
+        self._on_up = on_up
+        self._on_changed = on_changed
+        self._on_down = on_down
         self._canary = RestartCanary()
         self._link: Link | None = None
         self._mirror: Mirror | None = None
@@ -91,9 +88,9 @@ class Owner:
         changes = self._mirror.refresh()
         if self._up_since is None:
             self._up_since = now
-            self._listener.up(self._mirror.snapshot)
+            self._on_up(self._mirror.snapshot)
         elif changes is not None:
-            self._listener.changed(self._mirror.snapshot, changes)
+            self._on_changed(self._mirror.snapshot, changes)
         self.transactor.step(self._link.begin, self._mirror, now)
 
     def _attach(self, idl: Any) -> None:
@@ -113,4 +110,4 @@ class Owner:
         self._reason = reason
         self.transactor.lost()
         if up_since is not None:
-            self._listener.down(reason)
+            self._on_down(reason)

@@ -272,10 +272,10 @@ class Transactor:
             self._pause_until = now + FIRST_PAUSE * 2 ** (alive[0].attempts - 1)
 
     def _finish(self, view: View) -> None:
-        root = view.root() if self._waiting else None
-        if root is None:
+        if not self._waiting:
             return
-        config = root.cur_cfg
+        root = view.root()
+        config = root.cur_cfg if root is not None else 0
         self._waiting = [w for w in self._waiting if w.config > config or not _settle(w.entry, view)]
 
 

@@ -24,9 +24,9 @@ class Table(enum.IntEnum):
     ACT = 60
     FIT = 61
     TUNNEL = 62
+    FLOOD_IN = 64
     FLOOD = 65
     FLOOD_LOCAL = 66
-    FLOOD_IN = 67
     INGRESS_SG = 70
     OUTPUT = 80
 

@@ -25,7 +25,8 @@ def subnet_flows(wanted: SubnetWanted) -> list[Flow]:
         Flow(Table.FORWARD, 80, inside + oxm.eth_dst(mac), b""),
         Flow(
             Table.RESOLVE,
-            100,
+            # Above ports and neighbours: whoever claims the gateway's address does not get it.
+            110,
             inside + oxm.reg(8, int.from_bytes(address, "big")),
             actions.apply_actions(actions.set_field(oxm.xreg(XREG_MAC, parts.mac_value(mac))))
             + actions.goto_table(Table.ACT),

@@ -1,0 +1,63 @@
+"""Runs benches by name: see run.sh."""
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.bench import decode_merge, neighbors, port_latency, traffic_stall
+from tests.bench.figures import BenchError, Report
+from tests.bench.stage import is_long
+from tests.lab import LabError, missing_requirements
+
+FILE = "bench.jsonl"
+
+
+@dataclass(frozen=True, slots=True)
+class Bench:
+    """`long`: only when named or with ACA_LONG=1."""
+
+    run: Callable[[Report], None]
+    about: str
+    long: bool = False
+
+
+BENCHES = {
+    "decode_merge_100k": Bench(decode_merge.run, "parse, validate and merge 100,000 neighbours, no data plane"),
+    "neighbours_100k": Bench(neighbors.run_100k, "100,000 L2 neighbours in one goal state, one port"),
+    "neighbours_100k_300_ports": Bench(neighbors.run_300_ports, "the same with 300 ports on the bridge"),
+    "port_latency": Bench(port_latency.run, "one port whose device is there, with 10 and 500 ports present"),
+    "traffic_stall": Bench(traffic_stall.run, "gaps in traffic between guests while 100,000 neighbours load"),
+    "neighbours_1m": Bench(neighbors.run_1m, "a million neighbours in ten messages", long=True),
+}
+
+
+def main(arguments: list[str]) -> int:
+    """Exit status: 0 all measured, 1 a bench failed, 2 wrong usage or cannot run here."""
+    if arguments == ["--list"]:
+        for name, bench in BENCHES.items():
+            print(f"{name:28} {bench.about}{' (long)' if bench.long else ''}")
+        return 0
+    unknown = [name for name in arguments if name not in BENCHES]
+    if unknown:
+        print(f"no bench {', '.join(unknown)}; there are: {', '.join(BENCHES)}", file=sys.stderr)
+        return 2
+    if missing := missing_requirements():
+        print(f"cannot measure here: {'; '.join(missing)}", file=sys.stderr)
+        return 2
+    chosen = arguments or [name for name, bench in BENCHES.items() if is_long() or not bench.long]
+    report = Report(Path.cwd() / FILE)
+    failed = 0
+    for position, name in enumerate(chosen, 1):
+        report.progress(f"{name} ({position} of {len(chosen)}): {BENCHES[name].about}")
+        try:
+            BENCHES[name].run(report)
+        except (BenchError, LabError) as error:
+            failed += 1
+            report.progress(f"{name} FAILED: {error}")
+    report.show()
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,11 @@
+#!/usr/bin/env bash
+# Measures the agent on this machine: real gRPC, the real agent process, Open vSwitch in user space.
+#   sudo tests/bench/run.sh [NAME...]     all benches but the long ones, or those named; --list names them
+# ACA_LONG=1 adds the long ones. Shows progress, then a table, and writes one JSON line per figure to bench.jsonl in
+# the current directory: name, value, unit, reference, ratio (value / reference), load (average over 1 minute).
+# Ours and the reference are measured in the same run; there are no limits here that could fail on a busy machine.
+set -euo pipefail
+
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
+bash "$root/deploy/setup.sh"
+PYTHONPATH=$root exec "$root/.venv/bin/python" -m tests.bench "$@"
