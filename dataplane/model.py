@@ -20,7 +20,7 @@ class Kind(enum.IntEnum):
     SUBNET = 1
     PORT = 2
     NEIGHBOR = 3
-    SECURITY_GROUP = 4
+    SECURITYGROUP = 4
     DHCP = 5
     ROUTER = 6
     GATEWAY = 7

@@ -10,6 +10,7 @@ import itertools
 import queue
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from dataclasses import dataclass
@@ -409,7 +410,7 @@ class Engine:
 
     def _has_status(self, kind: Kind) -> bool:
         """Security groups are remembered but not enforced: saying SUCCESS would be a lie, so nothing is said."""
-        return kind is not Kind.SECURITY_GROUP or self._state.capabilities.security_groups
+        return kind is not Kind.SECURITYGROUP or self._state.capabilities.security_groups
 
     def _outcome_of(self, change: Change, unfinished_lanes: set[str]) -> Outcome | None:
         if not self._has_status(change.kind):
@@ -467,16 +468,26 @@ class Engine:
 
     # -- status
 
+    def _counts(self, kind: Kind, in_work: int) -> dict[str, int]:
+        """What is not confirmed counts as pending: nothing is programmed while the data plane is not ready."""
+        problems = Counter(outcome.status for outcome, _ in self._problems[kind].values())
+        desired = len(self._state.store(kind))
+        refused, broken = problems[Status.INVALID], problems[Status.FAILED]
+        enforced = self._ready and self._has_status(kind)
+        waiting = problems[Status.PENDING] + in_work if enforced else desired
+        waiting = min(waiting, desired - refused - broken)
+        programmed = desired - refused - broken - waiting
+        return {
+            "desired": desired,
+            "programmed": programmed,
+            "pending": waiting,
+            "invalid": refused,
+            "failed": broken,
+        }
+
     def _status(self) -> dict[str, Any]:
-        resources = {}
-        for kind in Kind:
-            counts = dict.fromkeys(("pending", "invalid", "failed"), 0)
-            for outcome, _ in self._problems[kind].values():
-                counts[outcome.status.value] = counts.get(outcome.status.value, 0) + 1
-            desired = len(self._state.store(kind))
-            resources[kind.name] = {"desired": desired, "programmed": desired - sum(counts.values()), **counts}
-        if not self._state.capabilities.security_groups:
-            resources[Kind.SECURITY_GROUP.name]["programmed"] = 0
+        in_work = self._pool.in_work()
+        resources = {kind.name: self._counts(kind, in_work[kind]) for kind in Kind}
         problems = [
             {"kind": kind.name, "id": name, "status": outcome.status.value, "reason": outcome.reason, "since": since}
             for kind in Kind
@@ -491,7 +502,7 @@ class Engine:
                 **self._dataplane.describe(),
             },
             "resources": resources,
-            "in_work": self._pool.pending_count() + len(self._last_turn),
+            "in_work": in_work.total(),
             "messages_in_hand": len(self._tickets),
             "problems": problems[:_MAX_PROBLEMS_SHOWN],
             "problems_total": len(problems),

@@ -8,16 +8,18 @@ data plane in one call, so neighbours are never a task each.
 from __future__ import annotations
 
 import threading
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from aca.dispatch.plan import LaneWork
+from dataplane.model import Kind
 
 
 @dataclass(slots=True)
 class _Lane:
     pending: LaneWork = field(default_factory=dict)
+    current: LaneWork = field(default_factory=dict)
     turn: int = 0
     """The turn that pending work will be done in."""
     running: bool = False
@@ -59,10 +61,15 @@ class LanePool:
                     lane.pending.setdefault(kind, {}).update(items)
             return lane.turn
 
-    def pending_count(self) -> int:
-        """Resources that wait for their turn."""
+    def in_work(self) -> Counter[Kind]:
+        """Resources that wait for their turn or are at the data plane, by kind."""
         with self._lock:
-            return sum(len(items) for lane in self._lanes.values() for items in lane.pending.values())
+            counts: Counter[Kind] = Counter()
+            for lane in self._lanes.values():
+                for work in (lane.pending, lane.current):
+                    for kind, items in work.items():
+                        counts[kind] += len(items)
+            return counts
 
     def pause(self) -> None:
         """Start no further work until `resume`; what runs goes on."""
@@ -94,10 +101,11 @@ class LanePool:
                 name = self._ready.popleft()
                 lane = self._lanes[name]
                 work, lane.pending, lane.running = lane.pending, {}, True
+                lane.current = work
                 turn = lane.turn
             self._run(name, turn, work)
             with self._lock:
-                lane.running = False
+                lane.running, lane.current = False, {}
                 if lane.pending:
                     self._ready.append(name)
                     self._wake.notify()

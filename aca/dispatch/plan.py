@@ -62,7 +62,7 @@ class Plan:
 
 def make_plan(state: DesiredState, dirty: Dirty) -> Plan:
     plan = Plan()
-    for kind in (Kind.VPC, Kind.SECURITY_GROUP):
+    for kind in (Kind.VPC, Kind.SECURITYGROUP):
         plan.settled.update((Key(kind, resource_id), DONE) for resource_id in dirty.get(kind, ()))
     for resource_id in dirty.get(Kind.GATEWAY, ()):
         plan.settled[Key(Kind.GATEWAY, resource_id)] = _gateway_verdict(state, state.gateways.get(resource_id))

@@ -78,7 +78,7 @@ class DesiredState:
             Kind.PORT: self.ports,
             Kind.NEIGHBOR: self.neighbors,
             Kind.ROUTER: self.routers,
-            Kind.SECURITY_GROUP: self.security_groups,
+            Kind.SECURITYGROUP: self.security_groups,
             Kind.DHCP: self.dhcp,
             Kind.GATEWAY: self.gateways,
         }
@@ -210,7 +210,7 @@ class DesiredState:
             Kind.PORT: self._upsert_port,
             Kind.ROUTER: self._upsert_router,
             Kind.DHCP: self._upsert_dhcp,
-            Kind.SECURITY_GROUP: lambda known, new: self._plain(Kind.SECURITY_GROUP, self.security_groups, new),
+            Kind.SECURITYGROUP: lambda known, new: self._plain(Kind.SECURITYGROUP, self.security_groups, new),
             Kind.GATEWAY: lambda known, new: self._plain(Kind.GATEWAY, self.gateways, new),
         }
 
@@ -222,7 +222,7 @@ class DesiredState:
             Kind.NEIGHBOR: self._remove_neighbor,
             Kind.ROUTER: self._remove_router,
             Kind.DHCP: self._remove_dhcp,
-            Kind.SECURITY_GROUP: lambda known: self._drop(Kind.SECURITY_GROUP, self.security_groups, known),
+            Kind.SECURITYGROUP: lambda known: self._drop(Kind.SECURITYGROUP, self.security_groups, known),
             Kind.GATEWAY: lambda known: self._drop(Kind.GATEWAY, self.gateways, known),
         }
 

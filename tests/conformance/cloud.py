@@ -154,7 +154,7 @@ class Site:
 
     def problem(self, state: State) -> dict[str, Any] | None:
         """What `aca status` says is wrong with the resource now."""
-        wanted = (kind_of(state).replace("SECURITYGROUP", "SECURITY_GROUP"), state.configuration.id)
+        wanted = (kind_of(state).replace("SECURITYGROUP", "SECURITYGROUP"), state.configuration.id)
         for one in self.agent.status()["problems"]:
             if (one["kind"], one["id"]) == wanted:
                 found: dict[str, Any] = one
@@ -274,6 +274,13 @@ def mac_number(number: int) -> str:
 
 def numbers() -> Iterator[int]:
     return itertools.count(1)
+
+
+def severed(guest: Guest, ip: str) -> bool:
+    """True once pings to the address have ceased to be answered and stay so: a switch may serve what it has cached
+    for a moment longer than it confirms a change."""
+    eventually(lambda: guest.ping(ip, timeout=0.1).received == 0, f"{guest!r} does not reach {ip}")
+    return guest.cannot_reach(ip, for_=0.3)
 
 
 def eventually(condition: Callable[[], bool], what: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 
 import pytest
 
@@ -22,6 +23,8 @@ from tests.conformance.network import (
 from tests.lab import Guest
 
 pytestmark = pytest.mark.lab
+
+QUIET = 0.04
 
 
 class Routed:
@@ -51,28 +54,30 @@ class Routed:
             site.program(state)
 
     def expect(self, to_ip: str, *receivers: Nic, source: Nic | None = None) -> None:
-        """A packet to this address is received by these and nobody else; soon, since a switch has caches."""
+        """A packet to this address is received once by these and by nobody else; soon, since a switch has caches."""
         deadline = time.monotonic() + SETTLE
-        while (got := self.arrives_at(to_ip, source)) != [*receivers]:
+        while (got := self._receivers(to_ip, source or self.sender, receivers)) != [*receivers]:
             assert time.monotonic() < deadline, f"{to_ip} goes to {got}"
 
-    def arrives_at(self, to_ip: str, source: Nic | None = None) -> list[Nic]:
-        """Which guests get a packet to this address from the sender (through its gateway)."""
-        source = source or self.sender
+    def _receivers(self, to_ip: str, source: Nic, expected: Sequence[Nic]) -> list[Nic]:
+        """Which guests get a packet to this address from the source (through its gateway)."""
         mark = f"to {to_ip} by the router".encode()
         frame = udp_frame(source.subnet.gateway_mac, source.mac, source.ip, to_ip, mark)
         captures = {nic: guest.capture() for nic, guest in self.guests.items() if nic is not source}
-        self.guests[source].send_raw(frame)
-        found = []
-        for nic, capture in captures.items():
-            frames = capture.frames(has(mark), count=2, within=0.15)
-            found += [nic] * len(frames)
+        try:
+            self.guests[source].send_raw(frame)
+            arrived = {nic: captures[nic].frames(has(mark), count=1, within=1.0) for nic in expected}
+            for nic, capture in captures.items():
+                arrived.setdefault(nic, []).extend(capture.frames(has(mark), count=2, within=QUIET))
+        finally:
+            for capture in captures.values():
+                capture.close()
+        for nic, frames in arrived.items():
             for one in frames:
                 assert one[:6].hex(":") == nic.mac
                 assert one[6:12].hex(":") == nic.subnet.gateway_mac
                 assert one[22] == 63, "the TTL is one less"
-            capture.close()
-        return found
+        return [nic for nic, frames in arrived.items() for _ in frames]
 
 
 @pytest.fixture

@@ -157,7 +157,7 @@ KINDS: Mapping[type, Kind] = {
     Neighbor: Kind.NEIGHBOR,
     RouterPatch: Kind.ROUTER,
     DhcpBinding: Kind.DHCP,
-    SecurityGroup: Kind.SECURITY_GROUP,
+    SecurityGroup: Kind.SECURITYGROUP,
     Gateway: Kind.GATEWAY,
 }
 

@@ -33,14 +33,14 @@ from tests.unit.goal_states import DOCK, HOST, QUAY, VPC, decode_fixture, fixtur
 ORDER = [
     Kind.VPC,
     Kind.SUBNET,
-    Kind.SECURITY_GROUP,
+    Kind.SECURITYGROUP,
     Kind.GATEWAY,
     Kind.ROUTER,
     Kind.PORT,
     Kind.DHCP,
     Kind.NEIGHBOR,
 ]
-OPTIONAL_STATUS = {Kind.VPC, Kind.SUBNET, Kind.SECURITY_GROUP, Kind.GATEWAY}
+OPTIONAL_STATUS = {Kind.VPC, Kind.SUBNET, Kind.SECURITYGROUP, Kind.GATEWAY}
 REPLY = re.compile(r'^# reply: (PORT|DHCP|NEIGHBOR|ROUTER) (""|[0-9a-f_n-]+) ([A-Z]+) ->', re.MULTILINE)
 
 
@@ -226,7 +226,7 @@ def test_port_delete_and_unbound_port() -> None:
 
 
 def test_security_group_rules() -> None:
-    (change,) = values("08-security-group.v2", Kind.SECURITY_GROUP)
+    (change,) = values("08-security-group.v2", Kind.SECURITYGROUP)
     assert isinstance(change.value, SecurityGroup)
     assert change.full
     inside, anywhere = parse_prefix("10.20.0.0/16"), parse_prefix("0.0.0.0/0")

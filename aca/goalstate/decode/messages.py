@@ -63,7 +63,7 @@ def decode_v2(message: goalstate_pb2.GoalStateV2, local_addresses: frozenset[str
         (
             _mine(message.vpc_states, decode_vpc, others.get(Kind.VPC, _NONE)),
             _mine(message.subnet_states, decode_subnet, others.get(Kind.SUBNET, _NONE)),
-            _mine(message.security_group_states, decode_security_group, others.get(Kind.SECURITY_GROUP, _NONE)),
+            _mine(message.security_group_states, decode_security_group, others.get(Kind.SECURITYGROUP, _NONE)),
             _mine(message.gateway_states, decode_gateway, others.get(Kind.GATEWAY, _NONE)),
             _mine(message.router_states, decode_router, others.get(Kind.ROUTER, _NONE)),
             _mine(message.port_states, decode_port, others.get(Kind.PORT, _NONE)),

@@ -38,7 +38,7 @@ def decode_security_group(map_key: str, state: securitygroup_pb2.SecurityGroupSt
     wire = state.configuration
     update_type = FULL if wire.update_type in UPDATE_TYPES else wire.update_type
     head = Head(
-        Kind.SECURITY_GROUP, received_id(map_key, wire.id), state.operation_type, wire.revision_number, update_type
+        Kind.SECURITYGROUP, received_id(map_key, wire.id), state.operation_type, wire.revision_number, update_type
     )
     return change(head, partial(_group, head, wire))
 
