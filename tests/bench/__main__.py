@@ -5,6 +5,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+import grpc
+
 from tests.bench import decode_merge, neighbors, port_latency, traffic_stall
 from tests.bench.figures import BenchError, Report
 from tests.bench.stage import is_long
@@ -52,7 +54,7 @@ def main(arguments: list[str]) -> int:
         report.progress(f"{name} ({position} of {len(chosen)}): {BENCHES[name].about}")
         try:
             BENCHES[name].run(report)
-        except (BenchError, LabError) as error:
+        except (BenchError, LabError, grpc.RpcError) as error:
             failed += 1
             report.progress(f"{name} FAILED: {error}")
     report.show()

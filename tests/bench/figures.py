@@ -11,7 +11,6 @@ import rich.box
 from rich.console import Console
 from rich.table import Table
 
-
 LEAST_WIDTH = 120
 """Columns where no terminal says how many there are."""
 
@@ -65,7 +64,8 @@ class Report:
         self._file = file
         self._figures: list[Figure] = []
         self._started = time.monotonic()
-        self._console = Console(file=sys.stdout, highlight=False, width=LEAST_WIDTH if not sys.stdout.isatty() else None)
+        width = None if sys.stdout.isatty() else LEAST_WIDTH
+        self._console = Console(file=sys.stdout, highlight=False, width=width)
         file.write_text("")
 
     def progress(self, text: str) -> None:

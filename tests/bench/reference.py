@@ -31,7 +31,7 @@ def meters(host: Host) -> list[str]:
             flags = ",".join(meter[2].split())
             found.append(f"meter={meter[1]},{flags},bands=")
         elif (band := BAND.match(line.strip())) and found:
-            settings = ",".join(band[2].replace("rate=", "rate=").split())
+            settings = ",".join(band[2].split())
             found[-1] += f"type={band[1]},{settings}"
     return found
 
