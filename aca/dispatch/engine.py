@@ -205,6 +205,8 @@ class Engine:
                     self._drain(item.seconds)
                     return
                 self._handle(item)
+                # The next item may be long in coming, and this one a large message.
+                item = None
                 self._tick()
             except Exception:
                 # One message must never take the agent down with it; its ticket is answered at its deadline.

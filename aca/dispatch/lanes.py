@@ -1,8 +1,8 @@
 """The thread pool: work on one VPC is serial and in order, different VPCs run side by side.
 
-A lane holds at most one pending change per resource: what arrives while the lane is busy coalesces, so memory is
-bounded by the number of resources and the worst case degrades to bigger batches. Work of one lane always goes to the
-data plane in one call, so neighbours are never a task each.
+What arrives while a lane is busy coalesces into its next turn, at most one change per resource, and goes to the data
+plane in one call: neighbours are never a task each. A turn that has grown large takes no more, so that the first of many
+large messages is answered when it is done and not when all are.
 """
 
 from __future__ import annotations
@@ -15,14 +15,21 @@ from dataclasses import dataclass, field
 from aca.dispatch.plan import LaneWork
 from dataplane.model import Kind
 
+FULL_TURN = 8000
+"""Resources after which a turn takes no more."""
+
+
+@dataclass(slots=True)
+class _Turn:
+    number: int
+    work: LaneWork
+    size: int
+
 
 @dataclass(slots=True)
 class _Lane:
-    pending: LaneWork = field(default_factory=dict)
-    current: LaneWork = field(default_factory=dict)
-    turn: int = 0
-    """The turn that pending work will be done in."""
-    running: bool = False
+    waiting: deque[_Turn] = field(default_factory=deque)
+    running: _Turn | None = None
 
 
 class LanePool:
@@ -45,29 +52,31 @@ class LanePool:
 
     def submit(self, name: str, work: LaneWork) -> int:
         """Add work to a lane; later values of a resource replace earlier ones. Returns the turn that will do it."""
+        size = sum(map(len, work.values()))
         with self._lock:
             lane = self._lanes.get(name)
             if lane is None:
                 lane = self._lanes[name] = _Lane()
-            if not lane.pending:
-                self._turn += 1
-                lane.turn = self._turn
-                lane.pending = work
-                if not lane.running:
-                    self._ready.append(name)
-                    self._wake.notify()
-            else:
+            if lane.waiting and lane.waiting[-1].size + size <= FULL_TURN:
+                turn = lane.waiting[-1]
                 for kind, items in work.items():
-                    lane.pending.setdefault(kind, {}).update(items)
-            return lane.turn
+                    turn.work.setdefault(kind, {}).update(items)
+                turn.size += size
+                return turn.number
+            self._turn += 1
+            lane.waiting.append(_Turn(self._turn, work, size))
+            if lane.running is None and len(lane.waiting) == 1:
+                self._ready.append(name)
+                self._wake.notify()
+            return self._turn
 
     def in_work(self) -> Counter[Kind]:
         """Resources that wait for their turn or are at the data plane, by kind."""
         with self._lock:
             counts: Counter[Kind] = Counter()
             for lane in self._lanes.values():
-                for work in (lane.pending, lane.current):
-                    for kind, items in work.items():
+                for turn in (*lane.waiting, *filter(None, (lane.running,))):
+                    for kind, items in turn.work.items():
                         counts[kind] += len(items)
             return counts
 
@@ -100,14 +109,13 @@ class LanePool:
                     return
                 name = self._ready.popleft()
                 lane = self._lanes[name]
-                work, lane.pending, lane.running = lane.pending, {}, True
-                lane.current = work
-                turn = lane.turn
-            self._run(name, turn, work)
+                turn = lane.running = lane.waiting.popleft()
+            self._run(name, turn.number, turn.work)
             with self._lock:
-                lane.running, lane.current = False, {}
-                if lane.pending:
+                lane.running = None
+                if lane.waiting:
                     self._ready.append(name)
                     self._wake.notify()
                 else:
                     del self._lanes[name]
+            del turn

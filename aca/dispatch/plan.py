@@ -159,7 +159,8 @@ def _misfit(
     if vpc_id and subnet.vpc_id != vpc_id:
         return invalid(f"{resource}: fixed_ips {address}: subnet {subnet.id} is in VPC {subnet.vpc_id}, not {vpc_id}")
     if len(fixed.address) != len(subnet.cidr.address):
-        return invalid(f"{resource}: fixed_ips {address} does not fit the cidr {subnet.cidr} of subnet {subnet.id}")
+        family = "IPv4" if subnet.cidr.is_ipv4 else "IPv6"
+        return invalid(f"{resource}: fixed_ips {address} does not fit subnet {subnet.id}, which is {family}")
     if len(fixed.address) == 16 and not state.capabilities.ipv6:
         return invalid(_no_ipv6(resource, "fixed_ips", fixed.address))
     return None
@@ -184,7 +185,7 @@ def _plan_neighbors(state: DesiredState, plan: Plan, marked: Mapping[str, str]) 
     """The hot path: a neighbour of one IPv4 address that nobody contests costs a few look-ups and one tuple."""
     lane_work: dict[str, dict[str, Wanted | None]] = {}
     neighbors, local_hosts, index_of = state.neighbors, state.local_hosts, state.index
-    macs_of: dict[str, tuple[SubnetRef, ...]] = {}
+    plain: dict[str, tuple[tuple[SubnetRef, ...], str]] = {}
     for neighbor_id, lane in marked.items():
         work = lane_work.get(lane)
         if work is None:
@@ -196,11 +197,13 @@ def _plan_neighbors(state: DesiredState, plan: Plan, marked: Mapping[str, str]) 
         if len(neighbor.fixed_ips) == 1 and neighbor.host not in local_hosts:
             subnet_id, address = neighbor.fixed_ips[0]
             index = index_of[subnet_id]
-            refs = macs_of.get(subnet_id)
-            if refs is None:
-                refs = macs_of[subnet_id] = _plain_refs(state, subnet_id, neighbor.vpc_id)
+            known = plain.get(subnet_id)
+            if known is None:
+                known = plain[subnet_id] = _plain_refs(state, subnet_id)
+            refs, vpc_id = known
             if (
                 refs
+                and neighbor.vpc_id == vpc_id
                 and len(address) == 4
                 and len(neighbor.host) == 4
                 and index.neighbor_addresses.holder(address) == neighbor_id
@@ -219,12 +222,12 @@ def _plan_neighbors(state: DesiredState, plan: Plan, marked: Mapping[str, str]) 
             plan.verdicts[Key(Kind.NEIGHBOR, neighbor_id)] = verdict
 
 
-def _plain_refs(state: DesiredState, subnet_id: str, vpc_id: str) -> tuple[SubnetRef, ...]:
-    """The reference of an IPv4 subnet of this VPC as a tuple to be shared; empty if anything is out of the ordinary."""
+def _plain_refs(state: DesiredState, subnet_id: str) -> tuple[tuple[SubnetRef, ...], str]:
+    """The reference of an IPv4 subnet as a tuple to be shared, and its VPC; empty if it cannot be used."""
     resolved = state.resolved.get(subnet_id)
     if not isinstance(resolved, SubnetWanted) or not resolved.subnet.cidr.is_ipv4:
-        return ()
-    return (resolved.ref,) if resolved.subnet.vpc_id == vpc_id else ()
+        return (), ""
+    return (resolved.ref,), resolved.subnet.vpc_id
 
 
 def _resolve_neighbor(state: DesiredState, neighbor: Neighbor) -> tuple[NeighborWanted | None, Outcome | None]:
@@ -314,7 +317,7 @@ def _resolve_router(state: DesiredState, router: Router) -> tuple[RouterWanted |
                 routes.append(Route(rule.destination, rule.next_hop, subnet.ref))
         outliers = tuple(sorted(state.index[table.subnet_id].outliers))
         subnets.append(RoutedSubnet(resolved, tuple(routes), outliers))
-    return RouterWanted(router, tuple(subnets)), _worst(problems)
+    return RouterWanted(router, tuple(subnets)) if subnets else None, _worst(problems)
 
 
 def _subnet_of_next_hop(

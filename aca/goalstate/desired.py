@@ -515,7 +515,10 @@ class DesiredState:
         """
         lane = self._router_lanes.get(router.id, "")
         if not lane:
-            lane = next(filter(None, (self._subnet_lane(table.subnet_id) for table in router.tables)), "")
+            # Removed and made again before anybody planned it: the removal's order.
+            removed_in = self._dirty.get(Kind.ROUTER, {}).get(router.id, "")
+            subnet_lanes = (self._subnet_lane(table.subnet_id) for table in router.tables)
+            lane = removed_in or next(filter(None, subnet_lanes), "")
             if lane:
                 self._router_lanes[router.id] = lane
         return lane

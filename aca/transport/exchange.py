@@ -95,3 +95,5 @@ class Exchange:
                 return
             count += 1
             self._replies.put_nowait(await self._intake.take(data, self._parse))
+            # The next message may be long in coming, and this one large.
+            del data

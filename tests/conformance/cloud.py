@@ -41,9 +41,24 @@ class Backend(Protocol):
         """Everything the agent has made on the host, comparable: equal means nothing was added, lost or changed."""
         ...
 
+    def attach_by_name(self, guest: Guest) -> None:
+        """Hand the guest's device to the data plane with nothing but its name to tell whose it is."""
+        ...
+
+    def crash(self, host: Host) -> None:
+        """Kill what forwards and start it again, without anything it had been told."""
+        ...
+
 
 class OvsBackend:
     name = "ovs"
+
+    def attach_by_name(self, guest: Guest) -> None:
+        guest.host.vsctl("add-port", guest.host.bridge, guest.device)
+
+    def crash(self, host: Host) -> None:
+        host.ovs.vswitchd.kill()
+        host.ovs.vswitchd.start()
 
     def footprint(self, host: Host) -> object:
         """Flows with their cookies, groups, meters, and whose rows in OVSDB carry marks of ours."""
@@ -78,7 +93,7 @@ class Reply:
             (
                 common_pb2.ResourceType.Name(one.resource_type),
                 one.resource_id,
-                str(one.operation_type),
+                operation_name(one.operation_type),
                 common_pb2.OperationStatus.Name(one.operation_status),
             )
             for one in wire.operation_statuses
@@ -132,13 +147,13 @@ class Site:
 
     def push(self, *states: State) -> Reply:
         """Tell the agent by stream, in the V2 form."""
-        self._remember(states)
+        self.remember(states)
         (reply,) = self.agent.push_v2(v2(*states))
         return Reply.of(reply)
 
     def push_v1(self, *states: State) -> Reply:
         """Tell the agent by the unary call, in the V1 form."""
-        self._remember(states)
+        self.remember(states)
         return Reply.of(self.agent.push_v1(v1(*states)))
 
     def send(self, message: GoalState | GoalStateV2) -> Reply:
@@ -172,7 +187,8 @@ class Site:
         self._told.clear()
         return Reply.of(self.agent.push_v1(v1(*map(deletion, told))))
 
-    def _remember(self, states: Sequence[State]) -> None:
+    def remember(self, states: Sequence[State]) -> None:
+        """forget_all() is to delete these too, which are told by other means than push()."""
         for state in states:
             identity = state.configuration.id
             if kind_of(state) == "DHCP":
@@ -208,9 +224,14 @@ class Vpc:
         number = next(self.cloud.numbers)
         pairs = []
         for entry in addresses:
-            subnet, last = entry if isinstance(entry, tuple) else (entry, 11 + sum(entry is n.subnet for n in self.nics))
+            match entry:
+                case Subnet():
+                    subnet, last = entry, 11 + sum(entry is nic.subnet for nic in self.nics)
+                case _:
+                    subnet, last = entry
             pairs.append((subnet, subnet.at(last)))
-        made = Nic(f"{number:05d}-nic-of-{self.id}", self.id, mac or mac_number(0xAABB00000000 + number), site.ip, tuple(pairs))
+        own_mac = mac or mac_number(0xAABB00000000 + number)
+        made = Nic(f"{number:05d}-nic-of-{self.id}", self.id, own_mac, site.ip, tuple(pairs))
         self.nics.append(made)
         return made
 
@@ -262,6 +283,11 @@ class Cloud:
             assert not reply.troubles, reply.troubles
         return common
 
+    def remove(self, guest: Guest) -> None:
+        """The virtual machine is gone."""
+        self._guests.remove(guest)
+        guest.remove()
+
     def close(self) -> None:
         for guest in self._guests:
             guest.remove()
@@ -270,6 +296,12 @@ class Cloud:
 
 def mac_number(number: int) -> str:
     return number.to_bytes(6, "big").hex(":")
+
+
+def operation_name(number: int) -> str:
+    """The name in alcor.schema.OperationType, or the number if it has none."""
+    names = {value: name for name, value in common_pb2.OperationType.items()}
+    return str(names.get(number, number))
 
 
 def numbers() -> Iterator[int]:

@@ -44,7 +44,7 @@ def arp_frame(
     to_mac: str = BROADCAST,
     from_mac: str = "",
 ) -> bytes:
-    """ARP (RFC 826); `sender` and `target` are (MAC, IP); `from_mac` is the frame's own source, usually the sender's."""
+    """ARP (RFC 826); `sender` and `target` are (MAC, IP); `from_mac` is the frame's source if not the sender."""
     body = ARP_IPV4.pack(
         *(1, 0x0800, 6, 4, operation),
         *(mac_bytes(sender[0]), socket.inet_aton(sender[1]), mac_bytes(target[0]), socket.inet_aton(target[1])),

@@ -7,6 +7,7 @@ import pytest
 from goalstate_proto import common_pb2
 from tests.conformance.cloud import Cloud, eventually, severed
 from tests.conformance.network import (
+    State,
     deletion,
     neighbor_state,
     port_state,
@@ -52,7 +53,7 @@ def test_a_subnet_after_its_ports_and_neighbours(cloud: Cloud) -> None:
     guest, *_ = cloud.guests(a, b, c)
     cloud.two.program(subnet_state(net), port_state(c), neighbor_state(a), neighbor_state(b))
 
-    states = [port_state(a), port_state(b), neighbor_state(c)]
+    states: list[State] = [port_state(a), port_state(b), neighbor_state(c)]
     reply = cloud.one.push_v1(*states)
     for state in states:
         assert reply.status(state) == "PENDING"
@@ -247,3 +248,48 @@ def test_a_port_with_one_of_two_subnets_missing(cloud: Cloud) -> None:
     assert guest.can_reach(b.ip)
     assert guest.can_reach(c.ip)
     cloud.one.wait_programmed(state)
+
+
+def test_a_device_that_only_its_name_tells(cloud: Cloud) -> None:
+    vpc = cloud.vpc()
+    net = vpc.subnet("10.0.1.0/24")
+    a, b = vpc.nic(cloud.one, net), vpc.nic(cloud.one, net)
+    near = cloud.guest(b)
+    state = port_state(a)
+    assert cloud.one.push(subnet_state(net), port_state(b), state).status(state) == "PENDING"
+    cloud.one.backend.attach_by_name(cloud.guest(a, attach=False))
+    cloud.one.wait_programmed(state)
+    assert near.can_reach(a.ip)
+
+
+def test_two_ports_whose_devices_would_have_one_name(cloud: Cloud) -> None:
+    vpc = cloud.vpc()
+    net = vpc.subnet("10.0.1.0/24")
+    a, b = vpc.nic(cloud.one, net), vpc.nic(cloud.one, net)
+    twin = vpc.nic(cloud.one, net).but(id=a.id[:11] + "-twin")
+    guest, near = cloud.guests(a, b)
+    for states in ([port_state(twin), port_state(a)], [port_state(a), port_state(twin)]):
+        reply = cloud.one.push(subnet_state(net), port_state(b), *states)
+        assert reply.status(port_state(a)) == "SUCCESS"
+        assert reply.status(port_state(twin)) == "PENDING"
+        assert near.can_reach(a.ip)
+        assert guest.ping(b.ip).received == 1
+        cloud.one.program(*map(deletion, states))
+
+
+def test_a_device_that_dies_with_its_guest(cloud: Cloud) -> None:
+    vpc = cloud.vpc()
+    net = vpc.subnet("10.0.1.0/24")
+    a, b = vpc.nic(cloud.one, net), vpc.nic(cloud.one, net)
+    guest, near = cloud.guests(a, b)
+    state = port_state(a)
+    cloud.one.program(subnet_state(net), state, port_state(b))
+    assert near.can_reach(a.ip)
+    guest.unplug()
+    eventually(lambda: cloud.one.problem(state) is not None, "PENDING again")
+    assert near.arp(a.ip, within=0.3) is None or severed(near, a.ip)
+    guest.detach()
+    guest.plug()
+    guest.attach()
+    cloud.one.wait_programmed(state)
+    assert near.can_reach(a.ip)

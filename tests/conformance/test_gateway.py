@@ -169,7 +169,8 @@ def test_errors_are_not_answered_with_errors(cloud: Cloud) -> None:
 
     # An ICMP error and a later fragment (RFC 1122 3.2.2) to nowhere, then something that is answered.
     plain = udp_frame(blue.gateway_mac, a.mac, a.ip, "203.0.113.9", b"later fragment")
-    fragment = plain[:20] + b"\x00\x10" + plain[22:24] + _checksum(plain[14:20] + b"\x00\x10" + plain[22:24] + bytes(2) + plain[26:34]) + plain[26:]
+    head = plain[14:20] + b"\x00\x10" + plain[22:24]
+    fragment = plain[:14] + head + _checksum(head + bytes(2) + plain[26:34]) + plain[26:]
     error = ethernet(blue.gateway_mac, a.mac, 0x0800, _icmp_error(plain))
     with guest.capture() as capture:
         guest.send_raw(fragment)

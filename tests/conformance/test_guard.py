@@ -21,7 +21,7 @@ ZERO_MAC = "00:00:00:00:00:00"
 
 @dataclass(frozen=True, slots=True)
 class Guarded:
-    """A guest on host one that is watched, one beside it, one on host two."""
+    """A guest on host one that is watched, one beside it, one on host two; beside them an unrouted subnet."""
 
     net: Subnet
     nics: tuple[Nic, Nic, Nic]
@@ -47,7 +47,8 @@ def guarded(cloud: Cloud) -> Guarded:
     vpc = cloud.vpc()
     net = vpc.subnet("10.0.1.0/24")
     nics = vpc.nic(cloud.one, net), vpc.nic(cloud.one, net), vpc.nic(cloud.two, net)
-    guests = cloud.guests(*nics)
+    other = vpc.subnet("10.0.2.0/24")
+    guests = cloud.guests(*nics, vpc.nic(cloud.one, other), vpc.nic(cloud.two, other))
     cloud.announce(vpc)
     return Guarded(net, nics, (guests[0], guests[1], guests[2]))
 
@@ -108,6 +109,7 @@ def test_allowed_pairs_pass(cloud: Cloud, guarded: Guarded) -> None:
     denied = [(me.mac, "10.0.1.202"), (me.mac, "192.168.8.1"), (PAIR_MAC, "10.0.1.200"), (me.mac, "10.0.1.201")]
 
     cloud.one.program(port_state(me, pairs=pairs))
+    cloud.two.program(neighbor_state(me, pairs=pairs))
     for mac, ip in [*allowed, *denied]:
         frame = gratuitous(mac, ip)
         assert guarded.passes(udp_frame(BROADCAST, mac, ip, "255.255.255.255", b"pair"), b"pair") == (

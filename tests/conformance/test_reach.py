@@ -7,6 +7,7 @@ import pytest
 from goalstate_proto import common_pb2
 from tests.conformance.cloud import Cloud, eventually, severed
 from tests.conformance.network import deletion, neighbor_state, port_state, router_state, subnet_state
+from tests.lab.traffic import transfer
 from tests.lab.wire import arp_request
 
 pytestmark = pytest.mark.lab
@@ -90,12 +91,17 @@ def test_vpcs_do_not_see_each_other(cloud: Cloud) -> None:
     assert guest.can_reach(r2.ip)
 
 
-def test_two_vpcs_with_the_same_addresses_on_one_host(cloud: Cloud) -> None:
+@pytest.mark.parametrize("same_macs", [False, True], ids=["own-macs", "same-macs"])
+def test_two_vpcs_with_the_same_addresses_on_one_host(cloud: Cloud, same_macs: bool) -> None:
     vpcs = cloud.vpc(), cloud.vpc()
     pairs = []
     for vpc in vpcs:
         net, other = vpc.subnet("10.0.1.0/24"), vpc.subnet("10.0.2.0/24")
-        nics = vpc.nic(cloud.one, net), vpc.nic(cloud.one, (net, 12)), vpc.nic(cloud.two, (net, 13)), vpc.nic(cloud.two, other)
+        places = ((cloud.one, net), (cloud.one, net), (cloud.two, net), (cloud.two, other))
+        nics = [
+            vpc.nic(site, subnet, mac=f"aa:bb:cc:00:01:{n:02x}" if same_macs else "")
+            for n, (site, subnet) in enumerate(places)
+        ]
         pairs.append((nics, cloud.guests(*nics)))
         cloud.announce(vpc, router=(net, other))
 
@@ -234,8 +240,7 @@ def test_a_neighbour_that_moves_to_another_host(cloud: Cloud) -> None:
     # Host one is told that it is here now, then it really comes; host two hears of it last.
     here = b.but(host_ip=cloud.one.ip)
     cloud.two.program(deletion(port_state(b)))
-    was.remove()
-    cloud._guests.remove(was)
+    cloud.remove(was)
     cloud.guest(here)
     cloud.one.program(port_state(here), neighbor_state(here))
     assert guest.can_reach(b.ip)
@@ -338,3 +343,46 @@ def test_deleted_neighbours_and_ports_are_not_reached_any_more(cloud: Cloud) -> 
         assert severed(guest, gone.ip)
     assert guest.ping(d.ip).received == 1
     eventually(lambda: guest.ping(d.ip).received == 1, "others go on working")
+
+
+@pytest.mark.parametrize("routed", [False, True], ids=["same-subnet", "routed"])
+def test_fragments_and_bulk_arrive(cloud: Cloud, routed: bool) -> None:
+    vpc = cloud.vpc()
+    blue, green = vpc.subnet("10.0.1.0/24"), vpc.subnet("10.0.2.0/24")
+    target = green if routed else blue
+    a, b, c = vpc.nic(cloud.one, blue), vpc.nic(cloud.one, target), vpc.nic(cloud.two, target)
+    guest, near, far = cloud.guests(a, b, c)
+    cloud.announce(vpc, router=(blue, green))
+    for nic, other in ((b, near), (c, far)):
+        assert guest.ping(nic.ip, size=5000, count=2).received == 2
+        assert transfer(guest, other, nic.ip, size=1 << 20) > 0
+
+
+def test_a_guest_reaches_its_own_second_network_only_through_itself(cloud: Cloud) -> None:
+    """A port in two unrouted subnets does not join them."""
+    vpc = cloud.vpc()
+    blue, green = vpc.subnet("10.0.1.0/24"), vpc.subnet("10.0.2.0/24")
+    both = vpc.nic(cloud.one, (blue, 50), (green, 50))
+    a, b = vpc.nic(cloud.one, blue), vpc.nic(cloud.two, green)
+    _, ga, gb = cloud.guests(both, a, b)
+    cloud.announce(vpc)
+    assert ga.ping(both.addresses[0][1]).received == 1
+    assert gb.ping(both.addresses[1][1]).received == 1
+    assert ga.cannot_reach(b.ip, for_=0.3)
+    with gb.capture() as capture:
+        ga.send_raw(arp_request(a.mac, a.ip, blue.at(99)))
+        assert capture.frames(count=1, within=0.3) == []
+
+
+def test_a_port_in_two_subnets_behind_a_router(cloud: Cloud) -> None:
+    vpc = cloud.vpc()
+    blue, green, red = (vpc.subnet(f"10.0.{n}.0/24") for n in (1, 2, 3))
+    both = vpc.nic(cloud.one, (blue, 50), (green, 50))
+    near, far = vpc.nic(cloud.one, red), vpc.nic(cloud.two, red)
+    guest, *others = cloud.guests(both, near, far)
+    cloud.announce(vpc, router=(blue, green, red))
+    for other in others:
+        for _, address in both.addresses:
+            assert other.ping(address, count=2).received == 2
+    for net in (blue, green):
+        assert guest.ping(net.gateway).received == 1

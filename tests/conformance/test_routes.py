@@ -108,7 +108,8 @@ def test_the_longest_prefix_wins_whatever_the_priority(routed: Routed) -> None:
 
 def test_of_one_destination_the_smaller_priority_wins(routed: Routed) -> None:
     routed.tell(
-        Rule("10.99.0.0/16", routed.near.ip, "low", priority=500), Rule("10.99.0.0/16", routed.far.ip, "high", priority=100)
+        Rule("10.99.0.0/16", routed.near.ip, "low", priority=500),
+        Rule("10.99.0.0/16", routed.far.ip, "high", priority=100),
     )
     routed.expect("10.99.1.1", routed.far)
     routed.tell(Rule("10.99.0.0/16", routed.far.ip, "high", priority=100, operation=common_pb2.DELETE))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 
 from goalstate_proto import common_pb2
@@ -16,6 +18,7 @@ from tests.conformance.network import (
     router_state,
     subnet_state,
     v1,
+    v2,
     vpc_state,
 )
 
@@ -61,7 +64,8 @@ def test_revisions(cloud: Cloud) -> None:
     before = cloud.one.footprint()
 
     elsewhere = c.but(host_ip="172.16.0.99")
-    for old in (neighbor_state(elsewhere, revision=6), port_state(b, revision=6, up=False)):
+    older: list[State] = [neighbor_state(elsewhere, revision=6), port_state(b, revision=6, up=False)]
+    for old in older:
         reply = cloud.one.push(old)
         assert reply.status(old) == "OUT_OF_ORDER"
         assert "7" in reply.reason(old)
@@ -287,7 +291,6 @@ def test_a_port_of_two_addresses_as_two_states(cloud: Cloud) -> None:
 
 
 def test_several_messages_on_one_stream(cloud: Cloud) -> None:
-    from tests.conformance.network import v2
 
     vpc = cloud.vpc()
     net = vpc.subnet("10.0.1.0/24")
@@ -295,7 +298,7 @@ def test_several_messages_on_one_stream(cloud: Cloud) -> None:
     guest, _ = cloud.guests(a, b)
     cloud.two.program(subnet_state(net), port_state(b), neighbor_state(a))
     states: list[State] = [subnet_state(net), port_state(a), neighbor_state(b)]
-    cloud.one._remember(states)
+    cloud.one.remember(states)
     replies = cloud.one.agent.push_v2(v2(), *map(v2, states), v2())
     assert [len(reply.operation_statuses) for reply in replies[::4]] == [0, 0]
     assert not any(Reply.of(reply).troubles for reply in replies)
@@ -309,7 +312,7 @@ def test_replies_say_what_they_must(cloud: Cloud) -> None:
     a, b = vpc.nic(cloud.one, net), vpc.nic(cloud.two, net)
     cloud.guests(a)
     states: list[State] = [subnet_state(net), port_state(a), neighbor_state(b)]
-    cloud.one._remember(states)
+    cloud.one.remember(states)
     message = v1(*states)
     message.format_version = 101
     reply = cloud.one.send(message)
@@ -320,3 +323,36 @@ def test_replies_say_what_they_must(cloud: Cloud) -> None:
     assert (port.resource_id, port.operation_type) == (a.id, common_pb2.CREATE)
     assert 0 < port.dataplane_programming_time <= reply.wire.message_total_operation_time
     assert 0 < port.state_elapse_time <= reply.wire.message_total_operation_time
+
+
+def test_clients_that_contradict_each_other(cloud: Cloud) -> None:
+    """Eight controllers push revisions of the same neighbours in different orders: the highest of each counts."""
+    vpc = cloud.vpc()
+    net = vpc.subnet("10.0.0.0/16")
+    a = vpc.nic(cloud.one, net)
+    cloud.guests(a)
+    cloud.one.program(subnet_state(net), port_state(a))
+    empty = cloud.one.footprint()
+    nics = [vpc.nic(cloud.two, (net, 1000 + n)) for n in range(100)]
+
+    def states(revision: int) -> list[State]:
+        end = f"172.16.9.{revision}"
+        changed = [nic.but(host_ip=end, mac=f"aa:{revision:02x}{nic.mac[5:]}") for nic in nics]
+        return [neighbor_state(nic, revision=revision) for nic in changed]
+
+    cloud.one.remember(states(1))
+
+    def client(number: int) -> None:
+        for revision in sorted(range(1, 9), key=lambda r: (r * (number + 3)) % 11):
+            cloud.one.agent.push_v1(v1(*states(revision)))
+
+    with ThreadPoolExecutor(8) as pool:
+        for done in [pool.submit(client, number) for number in range(8)]:
+            done.result(60.0)
+    after = cloud.one.footprint()
+    assert cloud.one.push(*states(7)).troubles[0][2] == "OUT_OF_ORDER"
+
+    cloud.one.program(*(deletion(state) for state in states(8)))
+    assert cloud.one.footprint() == empty
+    cloud.one.program(*states(8))
+    assert cloud.one.footprint() == after

@@ -223,5 +223,6 @@ class FollowingHost:
             assert not state.store(kind), kind
         assert not state.index and not state.resolved and not state.next_hops
         assert not state._vpc_subnets and not state._router_lanes
-        assert not self.wanted and not self.verdicts
+        assert not self.wanted
+        assert not self.verdicts
         self.ovs.assert_empty()

@@ -17,7 +17,7 @@ from tests.unit import desired_world as world
 from tests.unit.desired_world import HERE, MAC, THERE, YONDER, FollowingHost, delete, upsert
 
 SETTINGS = settings(
-    max_examples=3000 if os.environ.get("ACA_LONG") else 40,
+    max_examples=3000 if os.environ.get("ACA_LONG") else 100,
     deadline=None,
     phases=[Phase.explicit, Phase.reuse, Phase.generate],
 )

@@ -1,0 +1,61 @@
+"""The agent ends and begins, its data plane crashes: what guests notice of it."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.conformance.cloud import Cloud
+from tests.conformance.network import State, neighbor_state, port_state, router_state, subnet_state
+
+pytestmark = pytest.mark.lab
+
+
+class Town:
+    """Two routed subnets over both hosts, and what each host is told of them."""
+
+    def __init__(self, cloud: Cloud) -> None:
+        vpc = cloud.vpc()
+        blue, green = vpc.subnet("10.0.1.0/24"), vpc.subnet("10.0.2.0/24")
+        self.nics = [vpc.nic(site, net) for site in cloud.sites for net in (blue, green)]
+        self.guests = cloud.guests(*self.nics)
+        common: list[State] = [subnet_state(blue), subnet_state(green), router_state(f"r-{vpc.id}", [blue, green])]
+        common += [neighbor_state(nic, layer=1) for nic in self.nics]
+        self.states: list[State] = [*common, *(port_state(nic) for nic in self.nics[:2])]
+        cloud.one.program(*self.states)
+        cloud.two.program(*common, *(port_state(nic) for nic in self.nics[2:]))
+
+    def all_reached(self) -> bool:
+        return all(
+            guest.can_reach(nic.ip) for guest in self.guests for nic in self.nics if nic.id != guest.port_id
+        )
+
+
+def test_traffic_flows_while_the_agent_is_gone(cloud: Cloud) -> None:
+    town = Town(cloud)
+    assert town.all_reached()
+    before = cloud.one.footprint()
+    running = [town.guests[0].start_ping(nic.ip) for nic in town.nics[1:]]
+    for one in running:
+        one.wait_replies()
+
+    assert cloud.one.agent.stop(within=5.0) == 0
+    for one in running:
+        one.wait_replies(20)
+    assert cloud.one.footprint() == before
+    assert [one.stop().lost for one in running] == [(), (), ()]
+
+    cloud.one.agent.start()
+    cloud.one.agent.wait_ready()
+    reply = cloud.one.push(*town.states)
+    assert not reply.troubles, reply.troubles
+    assert town.all_reached()
+
+
+def test_the_switch_crashes(cloud: Cloud) -> None:
+    town = Town(cloud)
+    assert town.all_reached()
+    cloud.one.backend.crash(cloud.one.host)
+    assert town.all_reached()
+    cloud.one.agent.wait_ready()
+    reply = cloud.one.push(*town.states)
+    assert not reply.troubles, reply.troubles

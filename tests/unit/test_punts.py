@@ -1,0 +1,74 @@
+"""What becomes of packets that flows hand up."""
+
+from __future__ import annotations
+
+import queue
+from collections.abc import Iterator
+
+import pytest
+
+from dataplane.base import Punt, PuntReason
+from dataplane.model import NetworkType, PortWanted, Segment, SubnetRef, SubnetWanted
+from dataplane.ovs.openflow.messages import PacketIn
+from dataplane.ovs.pipeline.layout import Feature, cookie
+from dataplane.ovs.punts import Punts
+from tests.unit.desired_world import port, subnet
+from tests.unit.fake_plane import WAIT_S
+from tests.unit.test_icmp import GATEWAY_MAC, frame, packet
+
+REF = SubnetRef("s", Segment(NetworkType.VXLAN, 10))
+GATEWAY = SubnetWanted(subnet(gateway="10.0.0.1", gateway_mac=GATEWAY_MAC.hex(":")), REF)
+WANTED = PortWanted(port("p", "s 10.0.0.5"), (GATEWAY,), ())
+
+
+class Bench:
+    def __init__(self) -> None:
+        self.sent: queue.Queue[tuple[int, bytes]] = queue.Queue()
+        self.heard: queue.Queue[Punt] = queue.Queue()
+        self.punts = Punts({5: WANTED}.get, self._send, self.heard.put, 1450)
+        self.broken = False
+        self.punts.start()
+
+    def _send(self, ofport: int, data: bytes) -> None:
+        if self.broken:
+            self.broken = False
+            raise OSError("no room")
+        self.sent.put((ofport, data))
+
+    def punt(self, feature: int, data: bytes, ofport: int = 5) -> None:
+        self.punts.handle(PacketIn(0, 0, feature << 48, b"", ofport, 0, 0, (0,) * 16, data))
+
+
+@pytest.fixture
+def bench() -> Iterator[Bench]:
+    made = Bench()
+    yield made
+    made.punts.close()
+
+
+def test_an_expired_packet_is_answered_by_the_senders_gateway(bench: Bench) -> None:
+    assert cookie(0, Feature.PUNT_TTL, "") >> 48 == Feature.PUNT_TTL
+    bench.punt(Feature.PUNT_TTL, frame(packet()))
+    ofport, data = bench.sent.get(timeout=WAIT_S)
+    assert ofport == 5 and data[6:12] == GATEWAY_MAC and data[34:36] == b"\x0b\0"
+
+
+def test_dhcp_goes_to_the_agent(bench: Bench) -> None:
+    bench.punt(Feature.DHCP, b"request")
+    assert bench.heard.get(timeout=WAIT_S) == Punt(PuntReason.DHCP, "p", b"request")
+
+
+def test_what_cannot_be_answered_ends_nothing(bench: Bench) -> None:
+    bench.broken = True
+    for feature, data, ofport in (
+        (Feature.PUNT_TTL, frame(packet()), 5),
+        (Feature.PUNT_TTL, b"", 5),
+        (Feature.PUNT_TTL, frame(packet()), 99),
+        (0xEE, b"", 5),
+        (Feature.PORT, b"", 5),
+    ):
+        bench.punt(feature, data, ofport)
+    bench.punt(Feature.DHCP, b"request")
+    bench.heard.get(timeout=WAIT_S)
+    assert bench.sent.empty()
+    assert (bench.punts.counts["failed"], bench.punts.counts["unknown"]) == (1, 1)
