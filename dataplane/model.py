@@ -283,18 +283,34 @@ class PortWanted:
 
 
 class NeighborWanted(NamedTuple):
-    """A remote neighbour.
+    """A remote neighbour with its usable subnets, each once.
 
-    `addresses` are the (subnet, address) it holds, `mac_subnets` the subnets in which it holds its MAC: what another
-    resource has claimed since is left out.
+    `lost` are the (subnet id, address or MAC) of it that are not to be programmed: another resource has claimed them
+    since, or they do not fit.
     """
 
-    id: str
-    mac: bytes
-    host: bytes
-    addresses: tuple[tuple[SubnetRef, bytes], ...]
-    mac_subnets: tuple[SubnetRef, ...]
-    allowed_pairs: tuple[AddressPair, ...]
+    neighbor: Neighbor
+    subnets: tuple[SubnetRef, ...]
+    lost: frozenset[tuple[str, bytes]] = frozenset()
+
+    @property
+    def id(self) -> str:
+        return self.neighbor.id
+
+    @property
+    def addresses(self) -> tuple[tuple[SubnetRef, bytes], ...]:
+        """The addresses it holds, each with its subnet."""
+        refs = {ref.subnet_id: ref for ref in self.subnets}
+        return tuple(
+            (refs[fixed.subnet_id], fixed.address)
+            for fixed in self.neighbor.fixed_ips
+            if fixed.subnet_id in refs and fixed not in self.lost
+        )
+
+    @property
+    def mac_subnets(self) -> tuple[SubnetRef, ...]:
+        """The subnets in which it holds its MAC."""
+        return tuple(ref for ref in self.subnets if (ref.subnet_id, self.neighbor.mac) not in self.lost)
 
 
 @dataclass(frozen=True, slots=True)

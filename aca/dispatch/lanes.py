@@ -1,8 +1,8 @@
 """The thread pool: work on one VPC is serial and in order, different VPCs run side by side.
 
 What arrives while a lane is busy coalesces into its next turn, at most one change per resource, and goes to the data
-plane in one call: neighbours are never a task each. A turn that has grown large takes no more, so that the first of many
-large messages is answered when it is done and not when all are.
+plane in one call: neighbours are never a task each. A turn that has grown large takes no more, so that the first of
+many large messages is answered when it is done and not when all are.
 """
 
 from __future__ import annotations

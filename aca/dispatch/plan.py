@@ -183,9 +183,10 @@ def _worst(problems: Iterable[Outcome]) -> Outcome | None:
 
 def _plan_neighbors(state: DesiredState, plan: Plan, marked: Mapping[str, str]) -> None:
     """The hot path: a neighbour of one IPv4 address that nobody contests costs a few look-ups and one tuple."""
+    new, neighbors, local_hosts = tuple.__new__, state.neighbors, state.local_hosts
+    plain: dict[str, _Plain] = {}
+    nothing_lost: frozenset[tuple[str, bytes]] = frozenset()
     lane_work: dict[str, dict[str, Wanted | None]] = {}
-    neighbors, local_hosts, index_of = state.neighbors, state.local_hosts, state.index
-    plain: dict[str, tuple[tuple[SubnetRef, ...], str]] = {}
     for neighbor_id, lane in marked.items():
         work = lane_work.get(lane)
         if work is None:
@@ -194,27 +195,23 @@ def _plan_neighbors(state: DesiredState, plan: Plan, marked: Mapping[str, str]) 
         if neighbor is None:
             work[neighbor_id] = None
             continue
-        if len(neighbor.fixed_ips) == 1 and neighbor.host not in local_hosts:
-            subnet_id, address = neighbor.fixed_ips[0]
-            index = index_of[subnet_id]
+        _, _, vpc_id, mac, host, fixed_ips, layer, _ = neighbor
+        if len(fixed_ips) == 1 and host not in local_hosts:
+            subnet_id, address = fixed_ips[0]
             known = plain.get(subnet_id)
             if known is None:
-                known = plain[subnet_id] = _plain_refs(state, subnet_id)
-            refs, vpc_id = known
+                known = plain[subnet_id] = _Plain(state, subnet_id)
             if (
-                refs
-                and neighbor.vpc_id == vpc_id
+                vpc_id == known.vpc_id
                 and len(address) == 4
-                and len(neighbor.host) == 4
-                and index.neighbor_addresses.holder(address) == neighbor_id
-                and index.neighbor_macs.holder(neighbor.mac) == neighbor_id
-                and address not in index.port_addresses
-                and neighbor.mac not in index.port_macs
-                and (index.routers or not neighbor.layer)
+                and len(host) == 4
+                and known.addresses.get(address) == neighbor_id
+                and known.macs.get(mac) == neighbor_id
+                and address not in known.port_addresses
+                and mac not in known.port_macs
+                and (known.routed or not layer)
             ):
-                work[neighbor_id] = NeighborWanted(
-                    neighbor_id, neighbor.mac, neighbor.host, ((refs[0], address),), refs, neighbor.allowed_pairs
-                )
+                work[neighbor_id] = new(NeighborWanted, (neighbor, known.refs, nothing_lost))
                 continue
         wanted, verdict = _resolve_neighbor(state, neighbor)
         work[neighbor_id] = wanted
@@ -222,12 +219,20 @@ def _plan_neighbors(state: DesiredState, plan: Plan, marked: Mapping[str, str]) 
             plan.verdicts[Key(Kind.NEIGHBOR, neighbor_id)] = verdict
 
 
-def _plain_refs(state: DesiredState, subnet_id: str) -> tuple[tuple[SubnetRef, ...], str]:
-    """The reference of an IPv4 subnet as a tuple to be shared, and its VPC; empty if it cannot be used."""
-    resolved = state.resolved.get(subnet_id)
-    if not isinstance(resolved, SubnetWanted) or not resolved.subnet.cidr.is_ipv4:
-        return (), ""
-    return (resolved.ref,), resolved.subnet.vpc_id
+class _Plain:
+    """What the hot path asks of an IPv4 subnet; no neighbour is of its VPC if it cannot be used."""
+
+    __slots__ = ("addresses", "macs", "port_addresses", "port_macs", "refs", "routed", "vpc_id")
+
+    def __init__(self, state: DesiredState, subnet_id: str) -> None:
+        index = state.index[subnet_id]
+        self.addresses, self.macs = index.neighbor_addresses.cells, index.neighbor_macs.cells
+        self.port_addresses, self.port_macs = index.port_addresses.cells, index.port_macs.cells
+        self.routed = bool(index.routers)
+        resolved = state.resolved.get(subnet_id)
+        usable = isinstance(resolved, SubnetWanted) and resolved.subnet.cidr.is_ipv4
+        self.refs = (resolved.ref,) if isinstance(resolved, SubnetWanted) else ()
+        self.vpc_id = resolved.subnet.vpc_id if isinstance(resolved, SubnetWanted) and usable else None
 
 
 def _resolve_neighbor(state: DesiredState, neighbor: Neighbor) -> tuple[NeighborWanted | None, Outcome | None]:
@@ -237,8 +242,8 @@ def _resolve_neighbor(state: DesiredState, neighbor: Neighbor) -> tuple[Neighbor
     if len(neighbor.host) == 16 and not state.capabilities.ipv6:
         return None, invalid(_no_ipv6(resource, "host_ip_address", neighbor.host))
     problems: list[Outcome] = []
-    addresses: list[tuple[SubnetRef, bytes]] = []
     refs: dict[SubnetRef, None] = {}
+    lost: set[tuple[str, bytes]] = set()
     for fixed in neighbor.fixed_ips:
         resolved = state.resolved.get(fixed.subnet_id)
         index = state.index[fixed.subnet_id]
@@ -253,19 +258,15 @@ def _resolve_neighbor(state: DesiredState, neighbor: Neighbor) -> tuple[Neighbor
             problems.append(problem)
         if neighbor.vpc_id and resolved.subnet.vpc_id != neighbor.vpc_id:
             continue
-        held_by_neighbor = index.neighbor_addresses.holder(fixed.address) == neighbor.id
+        refs[resolved.ref] = None
+        held = index.neighbor_addresses.holder(fixed.address) == neighbor.id
         fits = len(fixed.address) == len(resolved.subnet.cidr.address)
-        if fits and held_by_neighbor and fixed.address not in index.port_addresses:
-            addresses.append((resolved.ref, fixed.address))
-        if index.neighbor_macs.holder(neighbor.mac) == neighbor.id and neighbor.mac not in index.port_macs:
-            refs[resolved.ref] = None
-    verdict = _worst(problems)
-    if not addresses and not refs:
-        return None, verdict
-    wanted = NeighborWanted(
-        neighbor.id, neighbor.mac, neighbor.host, tuple(addresses), tuple(refs), neighbor.allowed_pairs
-    )
-    return wanted, verdict
+        if not (fits and held) or fixed.address in index.port_addresses:
+            lost.add(fixed)
+        if index.neighbor_macs.holder(neighbor.mac) != neighbor.id or neighbor.mac in index.port_macs:
+            lost.add((fixed.subnet_id, neighbor.mac))
+    wanted = NeighborWanted(neighbor, tuple(refs), frozenset(lost))
+    return wanted if wanted.addresses or wanted.mac_subnets else None, _worst(problems)
 
 
 # -- routers ----------------------------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from aca.goalstate.bulk import NewNeighbors
 from aca.goalstate.changes import Change, RouterPatch
 from aca.goalstate.index import SubnetIndex
 from aca.goalstate.merge import merge_delta, merge_router
@@ -145,14 +146,22 @@ class DesiredState:
         `now` is any steadily rising clock, in seconds; it only ages tombstones.
         """
         merge_one = self._merge_one
-        return [invalid(change.error) if change.error else merge_one(change, now) for change in changes]
+        new_neighbors = NewNeighbors(self.index, self.subnets, self.neighbors, self.next_hops)
+        outcomes: list[Outcome | None] = []
+        for change in changes:
+            if change.error:
+                outcomes.append(invalid(change.error))
+            elif change.kind is Kind.NEIGHBOR and not self._tombstones and new_neighbors.take(change):
+                outcomes.append(None)
+            else:
+                outcomes.append(merge_one(change, now))
+                new_neighbors.look_again()
+        if new_neighbors.taken:
+            self._dirty.setdefault(Kind.NEIGHBOR, {}).update(new_neighbors.taken)
+        return outcomes
 
     def _merge_one(self, change: Change, now: float) -> Outcome | None:
         kind = change.kind
-        if kind is Kind.NEIGHBOR and not change.delete and not self._tombstones:
-            value = change.value
-            assert isinstance(value, Neighbor)
-            return self._upsert_neighbor(self.neighbors.get(change.id), value, change.full)
         known = self.store(kind).get(change.id)
         stale = self._stale(change, known, now)
         if stale is not None:

@@ -8,29 +8,37 @@ with one MAC, say) is the one's that came last; when it goes, the other's is put
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from dataplane.model import Key
+from dataplane.model import Key, Kind
 from dataplane.ovs.openflow import messages
 from dataplane.ovs.pipeline.layout import Feature, Flow, cookie
 
 Owner = tuple[Feature, str]
 FlowId = tuple[int, int, bytes]
+Blame = tuple[Key, Owner] | str
+"""The resource that is told if a flow is refused, and the flow's owner; for a neighbour just its id."""
 
 
 @dataclass(slots=True)
 class Transaction:
-    """Flow-mod bodies in order, and for each the resource that is told if it is refused."""
+    """Flow-mod bodies in order, and for each whom to blame."""
 
     bodies: list[bytes] = field(default_factory=list)
-    blamed: list[tuple[Key, Owner]] = field(default_factory=list)
+    blamed: list[Blame] = field(default_factory=list)
 
-    def take(self) -> tuple[list[bytes], list[tuple[Key, Owner]]]:
+    def take(self) -> tuple[list[bytes], list[Blame]]:
         """Hand over what has been collected and start afresh."""
         taken = self.bodies, self.blamed
         self.bodies, self.blamed = [], []
         return taken
+
+
+def blamed_for(blame: Blame) -> tuple[Key, Owner]:
+    if isinstance(blame, str):
+        return Key(Kind.NEIGHBOR, blame), (Feature.NEIGHBOR, blame)
+    return blame
 
 
 class FlowBook:
@@ -114,8 +122,9 @@ class FlowBook:
         if not waiting:
             del self._overridden[identity]
 
-    def owners(self, feature: Feature) -> Iterable[str]:
-        return (name for kind, name in self._installed if kind is feature)
+    def doubtful(self, feature: Feature) -> list[str]:
+        """Owners of this kind of which it is not known that their flows stand."""
+        return [name for kind, name in self._doubtful if kind is feature]
 
     def flow_count(self) -> int:
         return sum(len(flows) for flows in self._installed.values())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from dataplane.model import NeighborWanted, PortWanted, Segment, SubnetRef
@@ -69,30 +70,37 @@ class Members:
                 _subtract(known.shared, shared)
                 self._leave(known)
 
+    def add_remote(self, ref: SubnetRef, hosts: Mapping[bytes, int]) -> None:
+        """Add so many neighbours on each of some hosts, all without allowed pairs."""
+        known = self._subnets.get(ref.subnet_id)
+        if known is None or known.ref != ref:
+            known = self._enter(ref)
+        for host, number in hosts.items():
+            if host not in known.remote:
+                self._touch(ref)
+            known.remote[host] += number
+
     def add_neighbor(self, wanted: NeighborWanted) -> None:
+        neighbor = wanted.neighbor
+        shared = shared_macs(neighbor.mac, neighbor.allowed_pairs)
         for ref in wanted.mac_subnets:
-            known = self._subnets.get(ref.subnet_id)
-            if known is None or known.ref != ref:
-                known = self._enter(ref)
-            count = known.remote[wanted.host] + 1
-            known.remote[wanted.host] = count
-            if count == 1:
-                self._touch(known.ref)
-            if wanted.allowed_pairs:
-                known.shared.update(shared_macs(wanted.mac, wanted.allowed_pairs))
-                self._touch(known.ref)
+            self.add_remote(ref, {neighbor.host: 1})
+            if shared:
+                self._subnets[ref.subnet_id].shared.update(shared)
+                self._touch(ref)
 
     def drop_neighbor(self, wanted: NeighborWanted) -> None:
-        shared = shared_macs(wanted.mac, wanted.allowed_pairs) if wanted.allowed_pairs else set()
+        neighbor = wanted.neighbor
+        shared = shared_macs(neighbor.mac, neighbor.allowed_pairs)
         for ref in wanted.mac_subnets:
             known = self._subnets.get(ref.subnet_id)
             if known is None:
                 continue
-            left = known.remote[wanted.host] - 1
+            left = known.remote[neighbor.host] - 1
             if left > 0:
-                known.remote[wanted.host] = left
+                known.remote[neighbor.host] = left
             else:
-                del known.remote[wanted.host]
+                del known.remote[neighbor.host]
             if left <= 0 or shared:
                 _subtract(known.shared, shared)
                 self._leave(known)

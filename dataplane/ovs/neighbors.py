@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from hashlib import blake2b
 
-from dataplane.model import Key, Kind, NeighborWanted, SubnetRef, Wanted
+from dataplane.model import NeighborWanted, SubnetRef, Wanted
 from dataplane.ovs.book import Transaction
 from dataplane.ovs.members import Members
 from dataplane.ovs.openflow import messages
-from dataplane.ovs.pipeline.layout import Feature, cookie_bytes
+from dataplane.ovs.pipeline.layout import OWNER_HASH_BYTES, Feature, cookie
 from dataplane.ovs.pipeline.neighbor import BodyMaker, body_maker, neighbor_flows
 
 
@@ -22,8 +23,8 @@ class NeighborBook:
         self._members = members
         self._round = round_number
         self._known: dict[str, NeighborWanted] = {}
-        self._doubtful: dict[str, NeighborWanted] = {}
-        """Neighbours whose flows the switch may have forgotten."""
+        self._doubtful: dict[str, NeighborWanted | None] = {}
+        """Neighbours whose flows the switch may have forgotten, or (None) may still have."""
         self._makers: dict[SubnetRef, BodyMaker] = {}
         self.inherited = False
         """See FlowBook.inherited."""
@@ -40,50 +41,73 @@ class NeighborBook:
         self._makers.clear()
 
     def doubt(self, neighbor_id: str) -> None:
-        known = self._known.pop(neighbor_id, None)
-        if known is not None:
-            self._doubtful[neighbor_id] = known
+        self._doubtful[neighbor_id] = self._known.pop(neighbor_id, None)
 
     def upsert(self, upserts: Iterable[Wanted], transaction: Transaction) -> None:
-        bodies, blamed = transaction.bodies, transaction.blamed
-        known, doubtful, makers = self._known, self._doubtful, self._makers
-        add_member = self._members.add_neighbor
+        """Nearly all are new, have one IPv4 address and hold it and their MAC: those are encoded here in one go."""
+        by_address: list[bytes] = []
+        by_mac: list[bytes] = []
+        ids: list[str] = []
+        hosts: dict[SubnetRef, dict[bytes, int]] = {}
+        known, doubtful, makers, start = self._known, self._doubtful, self._makers, self._cookie_start()
+        last: SubnetRef | None = None
         for wanted in upserts:
             assert isinstance(wanted, NeighborWanted)
-            neighbor_id = wanted.id
-            before = known.get(neighbor_id)
-            if before is None and len(wanted.addresses) == 1 and not (doubtful and neighbor_id in doubtful):
-                ref, address = wanted.addresses[0]
-                if len(address) == 4 and len(wanted.host) == 4 and wanted.mac_subnets == (ref,):
-                    make = makers.get(ref)
-                    if make is None:
-                        make = makers[ref] = body_maker(ref)
-                    mark = cookie_bytes(self._round, Feature.NEIGHBOR, neighbor_id)
-                    bodies += make(mark, address, wanted.mac, wanted.host)
-                    blame = (Key(Kind.NEIGHBOR, neighbor_id), (Feature.NEIGHBOR, neighbor_id))
-                    blamed += (blame, blame)
-                    known[neighbor_id] = wanted
-                    add_member(wanted)
-                    continue
-            if before is None:
-                self._replace(doubtful.pop(neighbor_id, None), wanted, transaction, known_to_stand=False)
-            elif before != wanted:
-                self._replace(before, wanted, transaction, known_to_stand=True)
+            neighbor, refs, lost = wanted
+            neighbor_id, _, _, mac, host, fixed_ips, _, pairs = neighbor
+            if (
+                neighbor_id in known
+                or neighbor_id in doubtful
+                or len(fixed_ips) != 1
+                or lost
+                or pairs
+                or len(fixed_ips[0].address) != 4
+                or len(host) != 4
+            ):
+                self._upsert_one(wanted, transaction)
+                continue
+            (ref,) = refs
+            if ref is not last:
+                last = ref
+                counts = hosts.setdefault(ref, {})
+                make = makers.get(ref) or makers.setdefault(ref, body_maker(ref))
+            mark = start + blake2b(neighbor_id.encode(), digest_size=OWNER_HASH_BYTES).digest()
+            address_body, mac_body = make(mark, fixed_ips[0].address, mac, host)
+            by_address.append(address_body)
+            by_mac.append(mac_body)
+            ids.append(neighbor_id)
+            counts[host] = counts.get(host, 0) + 1
             known[neighbor_id] = wanted
+        # Bodies of one length behind one another are wrapped fastest.
+        transaction.bodies += by_address
+        transaction.bodies += by_mac
+        transaction.blamed += ids
+        transaction.blamed += ids
+        for ref, counts in hosts.items():
+            self._members.add_remote(ref, counts)
+
+    def _upsert_one(self, wanted: NeighborWanted, transaction: Transaction) -> None:
+        before = self._known.get(wanted.id)
+        if before is None:
+            self._replace(wanted.id, self._doubtful.pop(wanted.id, None), wanted, transaction, known_to_stand=False)
+        elif before != wanted:
+            self._replace(wanted.id, before, wanted, transaction, known_to_stand=True)
+        self._known[wanted.id] = wanted
 
     def remove(self, neighbor_ids: Sequence[str], transaction: Transaction) -> None:
         for neighbor_id in neighbor_ids:
+            in_doubt = neighbor_id in self._doubtful
             before = self._known.pop(neighbor_id, None) or self._doubtful.pop(neighbor_id, None)
             if before is not None:
-                self._replace(before, None, transaction, known_to_stand=True)
-            elif self.inherited:
-                owner = (Feature.NEIGHBOR, neighbor_id)
-                mark = int.from_bytes(cookie_bytes(self._round, *owner), "big")
+                self._replace(neighbor_id, before, None, transaction, known_to_stand=True)
+            elif in_doubt or self.inherited:
+                mark = cookie(self._round, Feature.NEIGHBOR, neighbor_id)
                 transaction.bodies.append(messages.flow_delete_by_cookie(mark, messages.COOKIE_EXACT))
-                transaction.blamed.append((Key(Kind.NEIGHBOR, neighbor_id), owner))
+                transaction.blamed.append(neighbor_id)
 
     def _replace(
         self,
+        neighbor_id: str,
         before: NeighborWanted | None,
         wanted: NeighborWanted | None,
         transaction: Transaction,
@@ -91,22 +115,21 @@ class NeighborBook:
         known_to_stand: bool,
     ) -> None:
         """Send the difference between two forms of a neighbour, in full if the old flows may be gone."""
-        some = wanted or before
-        assert some is not None
-        owner = (Feature.NEIGHBOR, some.id)
-        mark = int.from_bytes(cookie_bytes(self._round, *owner), "big")
-        blame = (Key(Kind.NEIGHBOR, some.id), owner)
+        mark = cookie(self._round, Feature.NEIGHBOR, neighbor_id)
         old = {flow[:3]: flow.instructions for flow in neighbor_flows(before)} if before is not None else {}
         new = {flow[:3]: flow.instructions for flow in neighbor_flows(wanted)} if wanted is not None else {}
         for identity, instructions in new.items():
             if not known_to_stand or old.get(identity) != instructions:
                 transaction.bodies.append(messages.flow_add(mark, *identity, instructions))
-                transaction.blamed.append(blame)
+                transaction.blamed.append(neighbor_id)
         for identity in old.keys() - new.keys():
             transaction.bodies.append(messages.flow_delete_strict(mark, *identity))
-            transaction.blamed.append(blame)
+            transaction.blamed.append(neighbor_id)
         # The new membership first: a host that stays in must not be taken off the flood list in between.
         if wanted is not None:
             self._members.add_neighbor(wanted)
         if before is not None:
             self._members.drop_neighbor(before)
+
+    def _cookie_start(self) -> bytes:
+        return bytes((self._round, Feature.NEIGHBOR))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
 from typing import Any
 
@@ -18,7 +17,6 @@ from dataplane.base import (
     DevicesChanged,
     Event,
     Lost,
-    Outcome,
     Punt,
     Ready,
     failed,
@@ -34,7 +32,7 @@ from dataplane.model import (
     SubnetWanted,
     Wanted,
 )
-from dataplane.ovs.book import FlowBook, Owner, Transaction
+from dataplane.ovs.book import Blame, FlowBook, Transaction, blamed_for
 from dataplane.ovs.bringup import BringUp, Tunnels
 from dataplane.ovs.devices import DeviceMaker
 from dataplane.ovs.members import Members
@@ -46,7 +44,7 @@ from dataplane.ovs.ovsdb import Device, Ovsdb, OvsdbError
 from dataplane.ovs.pipeline import parts
 from dataplane.ovs.pipeline.dhcp import dhcp_flows
 from dataplane.ovs.pipeline.flood import flood_flows, segment_flows
-from dataplane.ovs.pipeline.layout import Feature, Flow
+from dataplane.ovs.pipeline.layout import Feature, Flow, segment_name, segment_of
 from dataplane.ovs.pipeline.port import port_flows
 from dataplane.ovs.pipeline.router import router_flows
 from dataplane.ovs.pipeline.static import punt_flows, static_flows
@@ -54,25 +52,14 @@ from dataplane.ovs.pipeline.subnet import subnet_flows
 from dataplane.ovs.punts import Punts
 from dataplane.ovs.settings import OvsSettings
 from dataplane.ovs.wiring import Wiring
+from dataplane.ovs.work import Work
 
-_SLICE = 2000
-"""Flow-mods to a bundle: larger ones stall traffic while they are committed."""
+_SLICE = 1000
+"""Resources that are rendered under one hold of the lock."""
 _PORTS_PER_CONNECTION = 16
 
 INSTALLED = "aca-installed"
 INSTALLED_AT = "aca-installed-ts"
-
-
-class _Submission:
-    """Transactions under way for one `apply`, and who is told of refusals."""
-
-    def __init__(self, programmer: FlowProgrammer) -> None:
-        self.programmer = programmer
-        self.sent: list[tuple[Future[Mapping[int, OpenFlowError]], list[tuple[Key, Owner]]]] = []
-
-    def send(self, bodies: list[bytes], blamed: list[tuple[Key, Owner]]) -> None:
-        if bodies:
-            self.sent.append((self.programmer.submit(bodies), blamed))
 
 
 class OvsDataPlane(DataPlane):
@@ -127,43 +114,56 @@ class OvsDataPlane(DataPlane):
         if programmer is None:
             raise DataPlaneError("the bridge is not connected")
         started = time.perf_counter()
-        submission = _Submission(programmer)
-        transaction = Transaction()
-        problems: dict[Key, Outcome] = {}
-        wired: dict[str, Device] = {}
+        work = Work(programmer)
         try:
             unmade = self._make_devices(batches)
             orphans = self._devices_to_remove(batches)
             for batch in batches:
-                if batch.kind is Kind.NEIGHBOR:
-                    self._apply_neighbors(batch, transaction, submission)
-                    continue
-                with self._lock:
-                    for wanted in batch.upserts:
-                        self._upsert(wanted, transaction, problems, wired)
-                    for resource_id in batch.removals:
-                        self._remove(batch.kind, resource_id, transaction)
+                self._apply_batch(batch, work)
             with self._lock:
-                self._flood(transaction)
-            self._flush(transaction, submission)
-            self._confirm(submission, problems)
+                self._flood(work)
+            work.send()
+            self._confirm(work)
             self._maker.remove(orphans)
         except (ProgrammerError, OvsdbError, FutureTimeout) as problem:
+            self._doubt([blame for _, blamed in work.sent for blame in blamed])
             raise DataPlaneError(str(problem) or "no answer in time") from problem
-        problems.update((Key(Kind.PORT, port_id), failed(why)) for port_id, why in unmade.items())
-        self._mark_installed(wired, problems)
-        return Applied(problems, int((time.perf_counter() - started) * 1e6))
+        work.problems.update((Key(Kind.PORT, port_id), failed(why)) for port_id, why in unmade.items())
+        self._mark_installed(work)
+        return Applied(work.problems, int((time.perf_counter() - started) * 1e6))
 
-    def _upsert(
-        self, wanted: Wanted, transaction: Transaction, problems: dict[Key, Outcome], wired: dict[str, Device]
-    ) -> None:
+    def _apply_batch(self, batch: Batch, work: Work) -> None:
+        """In slices: the next is prepared while the switch works on the last, and other lanes get their turn."""
+        for start in range(0, len(batch.upserts), _SLICE):
+            part = batch.upserts[start : start + _SLICE]
+            with self._lock:
+                if batch.kind is Kind.NEIGHBOR:
+                    self._neighbors.upsert(part, work.transaction)
+                else:
+                    for wanted in part:
+                        self._upsert(wanted, work)
+                work.note_changes(self._members, Key(batch.kind, part[-1].id))
+            work.send_full_bundles()
+        for start in range(0, len(batch.removals), _SLICE):
+            gone = batch.removals[start : start + _SLICE]
+            with self._lock:
+                if batch.kind is Kind.NEIGHBOR:
+                    self._neighbors.remove(gone, work.transaction)
+                else:
+                    for resource_id in gone:
+                        self._remove(batch.kind, resource_id, work.transaction)
+                work.note_changes(self._members, Key(batch.kind, gone[-1]))
+            work.send_full_bundles()
+
+    def _upsert(self, wanted: Wanted, work: Work) -> None:
+        transaction = work.transaction
         match wanted:
             case SubnetWanted():
                 self._set(transaction, Feature.SUBNET, Key(Kind.SUBNET, wanted.id), subnet_flows(wanted))
             case RouterWanted():
                 self._set(transaction, Feature.ROUTER, Key(Kind.ROUTER, wanted.id), router_flows(wanted))
             case PortWanted():
-                self._upsert_port(wanted, transaction, problems, wired)
+                self._upsert_port(wanted, work)
             case DhcpWanted():
                 self._dhcp[wanted.id] = wanted
                 self._set_dhcp(wanted.id, transaction)
@@ -200,16 +200,15 @@ class OvsDataPlane(DataPlane):
 
     # -- ports
 
-    def _upsert_port(
-        self, wanted: PortWanted, transaction: Transaction, problems: dict[Key, Outcome], wired: dict[str, Device]
-    ) -> None:
+    def _upsert_port(self, wanted: PortWanted, work: Work) -> None:
+        transaction = work.transaction
         before = self._wiring.want(wanted)
         if before is not None:
             self._members.drop_port(before)
         device = self._wiring.find_device(wanted)
         key = Key(Kind.PORT, wanted.id)
         if device is None or device.ofport is None:
-            problems[key] = pending(self._wiring.why_unwired(wanted, device))
+            work.problems[key] = pending(self._wiring.why_unwired(wanted, device))
             self._wiring.unwire(wanted.id)
             self._set(transaction, Feature.PORT, key, ())
         else:
@@ -217,7 +216,7 @@ class OvsDataPlane(DataPlane):
             if wanted.port.admin_state_up:
                 self._members.add_port(wanted, device.ofport)
             self._set(transaction, Feature.PORT, key, port_flows(wanted, device.ofport))
-            wired[wanted.id] = device
+            work.wired[wanted.id] = device
         self._set_dhcp(wanted.id, transaction)
 
     def _remove_port(self, port_id: str, transaction: Transaction) -> None:
@@ -238,78 +237,47 @@ class OvsDataPlane(DataPlane):
             flows = dhcp_flows(wanted, ofport, self._metered)
         self._book.set(transaction, (Feature.DHCP, port_id), Key(Kind.DHCP, port_id), flows)
 
-    def _mark_installed(self, wired: Mapping[str, Device], problems: Mapping[Key, Outcome]) -> None:
+    def _mark_installed(self, work: Work) -> None:
         """Tell whoever waits for the port (the compute service) that its flows stand. Not waited for."""
         now = str(int(time.time() * 1000))
-        for port_id, device in wired.items():
-            if Key(Kind.PORT, port_id) not in problems and device.external_ids.get(INSTALLED) != "true":
+        for port_id, device in work.wired.items():
+            if Key(Kind.PORT, port_id) not in work.problems and device.external_ids.get(INSTALLED) != "true":
                 self._ovsdb.set_external_ids(device.name, {INSTALLED: "true", INSTALLED_AT: now})
-
-    # -- neighbours
-
-    def _apply_neighbors(self, batch: Batch, transaction: Transaction, submission: _Submission) -> None:
-        """In slices: the next is prepared while the switch works on the last, and other work gets its turn."""
-        for start in range(0, len(batch.upserts), _SLICE):
-            with self._lock:
-                self._neighbors.upsert(batch.upserts[start : start + _SLICE], transaction)
-            self._flush_if_full(transaction, submission)
-        for start in range(0, len(batch.removals), _SLICE):
-            with self._lock:
-                self._neighbors.remove(batch.removals[start : start + _SLICE], transaction)
-            self._flush_if_full(transaction, submission)
-
-    def _flush_if_full(self, transaction: Transaction, submission: _Submission) -> None:
-        if len(transaction.bodies) >= _SLICE:
-            self._flush(transaction, submission)
 
     # -- flood lists
 
-    def _flood(self, transaction: Transaction) -> None:
-        subnets, segments = self._members.take_changed()
-        for subnet_id in subnets:
+    def _flood(self, work: Work) -> None:
+        subnets = {name: Key(Kind.SUBNET, name) for name in self._book.doubtful(Feature.FLOOD)} | work.subnets
+        for subnet_id, account in subnets.items():
             members = self._members.subnet(subnet_id)
             flows = flood_flows(members, self._tunnels[members.ref.segment.network_type]) if members else []
-            self._book.set(transaction, (Feature.FLOOD, subnet_id), Key(Kind.SUBNET, subnet_id), flows)
-        for segment in segments:
-            owner = (Feature.SEGMENT, f"{segment.network_type}/{segment.tunnel_id}")
-            in_segment = self._members.segment(segment)
-            blame = Key(Kind.SUBNET, in_segment[0].ref.subnet_id if in_segment else "")
-            self._book.set(transaction, owner, blame, segment_flows(segment, in_segment))
+            self._book.set(work.transaction, (Feature.FLOOD, subnet_id), account, flows)
+        segments = {segment_of(name): Key(Kind.SUBNET, "") for name in self._book.doubtful(Feature.SEGMENT)}
+        for segment, account in (segments | work.segments).items():
+            flows = segment_flows(segment, self._members.segment(segment))
+            self._book.set(work.transaction, (Feature.SEGMENT, segment_name(segment)), account, flows)
 
-    # -- sending
+    # -- confirmation
 
-    def _flush(self, transaction: Transaction, submission: _Submission) -> None:
-        bodies, blamed = transaction.take()
-        if len(bodies) <= _SLICE:
-            submission.send(bodies, blamed)
-            return
-        for start in range(0, len(bodies), _SLICE):
-            submission.send(bodies[start : start + _SLICE], blamed[start : start + _SLICE])
+    def _confirm(self, work: Work) -> None:
+        """Wait until the switch has confirmed everything; refusals become outcomes of the resources they are about.
 
-    def _confirm(self, submission: _Submission, problems: dict[Key, Outcome]) -> None:
-        """Wait until the switch has confirmed everything; refusals become outcomes of the resources they are about."""
-        for future, blamed in submission.sent:
-            try:
-                refused = future.result(self._settings.confirm_timeout_s)
-            except FutureTimeout:
-                self._doubt(blamed)
-                raise DataPlaneError(f"no confirmation within {self._settings.confirm_timeout_s:g} s") from None
-            except ProgrammerError:
-                self._doubt(blamed)
-                raise
-            for index, error in refused.items():
-                key, owner = blamed[index]
-                problems[key] = failed(f"Open vSwitch refused a flow: {error}")
-                self._doubt([(key, owner)])
+        Raises ProgrammerError or a time-out.
+        """
+        for future, blamed in work.sent:
+            for index, error in future.result(self._settings.confirm_timeout_s).items():
+                key, _ = blamed_for(blamed[index])
+                work.problems[key] = failed(f"Open vSwitch refused a flow: {error}")
+                self._doubt([blamed[index]])
 
-    def _doubt(self, blamed: Sequence[tuple[Key, Owner]]) -> None:
+    def _doubt(self, blamed: Sequence[Blame]) -> None:
         with self._lock:
-            for _, owner in dict.fromkeys(blamed):
-                feature, name = owner
+            for blame in dict.fromkeys(blamed):
+                _, (feature, name) = blamed_for(blame)
                 if feature is Feature.NEIGHBOR:
                     self._neighbors.doubt(name)
                 else:
-                    self._book.doubt(owner)
+                    self._book.doubt((feature, name))
 
     # -- the bridge comes and goes ------------------------------------------------------------------------------
 

@@ -211,7 +211,7 @@ def test_deletion_and_creation_coalesce_to_the_last(bench: Bench) -> None:
     bench.plane.let_go()
     assert statuses(last) == {"n1": SUCCESS}
     wanted: Any = bench.plane.wanted[key(1)]
-    assert wanted.host == bytes((192, 0, 2, 13))
+    assert wanted.neighbor.host == bytes((192, 0, 2, 13))
 
 
 def test_one_vpc_is_serial_and_others_run_beside_it(bench: Bench) -> None:

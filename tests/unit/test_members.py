@@ -6,6 +6,8 @@ from dataplane.addresses import parse_mac
 from dataplane.model import (
     AddressPair,
     FixedIp,
+    Layer,
+    Neighbor,
     NeighborWanted,
     NetworkType,
     PortWanted,
@@ -29,7 +31,9 @@ def local(name: str, *refs: SubnetRef, pairs: tuple[AddressPair, ...] = ()) -> P
 
 
 def remote(name: str, *refs: SubnetRef, host: bytes = THERE, pairs: tuple[AddressPair, ...] = ()) -> NeighborWanted:
-    return NeighborWanted(name, MAC("fa:16:3e:00:02:01"), host, (), refs, pairs)
+    mac = MAC("fa:16:3e:00:02:01")
+    fixed_ips = tuple(FixedIp(ref.subnet_id, bytes((10, 0, 0, 9))) for ref in refs)
+    return NeighborWanted(Neighbor(name, 1, "vpc", mac, host, fixed_ips, Layer.L2, pairs), refs)
 
 
 def test_ports_and_hosts_are_listed_once_and_sorted() -> None:

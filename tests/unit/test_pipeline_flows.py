@@ -11,6 +11,8 @@ import pytest
 from dataplane.addresses import host_prefix, parse_address, parse_mac, parse_prefix
 from dataplane.model import (
     FixedIp,
+    Layer,
+    Neighbor,
     NeighborWanted,
     NetworkType,
     PortWanted,
@@ -25,7 +27,7 @@ from dataplane.model import (
 from dataplane.ovs.openflow import messages, oxm
 from dataplane.ovs.pipeline.dhcp import dhcp_flows
 from dataplane.ovs.pipeline.flood import Membership, flood_flows, segment_flows
-from dataplane.ovs.pipeline.layout import Feature, Flow, Table, cookie, cookie_bytes, cookie_feature, subnet_key
+from dataplane.ovs.pipeline.layout import Feature, Flow, Table, cookie, cookie_feature, subnet_key
 from dataplane.ovs.pipeline.neighbor import body_maker, neighbor_flows
 from dataplane.ovs.pipeline.port import port_flows, subnet_of
 from dataplane.ovs.pipeline.router import router_flows
@@ -68,6 +70,11 @@ def wanted_router(
 ROUTE = Route(parse_prefix("10.9.0.0/16"), parse_address("10.1.0.9"), T.ref)
 MEMBERS = Membership(S.ref, (5, 6), (THERE,), (parse_mac("00:00:5e:00:01:01"),))
 
+def remote(name: str, ref: SubnetRef, address: bytes) -> NeighborWanted:
+    mac = parse_mac("fa:16:3e:00:02:01")
+    return NeighborWanted(Neighbor(name, 1, "v", mac, THERE, (FixedIp(ref.subnet_id, address),), Layer.L2, ()), (ref,))
+
+
 RENDERED: dict[str, Sequence[Flow]] = {
     "static": static_flows(TUNNELS, 1450) + [flow for _, flow in punt_flows(True)],
     "subnet": subnet_flows(S),
@@ -78,9 +85,7 @@ RENDERED: dict[str, Sequence[Flow]] = {
     "flood": flood_flows(MEMBERS, 65001),
     "segment": segment_flows(SEGMENT, [MEMBERS]),
     "segment of two": segment_flows(SEGMENT, [MEMBERS, Membership(T.ref, (7,), (), ())]),
-    "neighbor": neighbor_flows(
-        NeighborWanted("n", parse_mac("fa:16:3e:00:02:01"), THERE, ((S.ref, parse_address("10.0.0.7")),), (S.ref,), ())
-    ),
+    "neighbor": neighbor_flows(remote("n", S.ref, parse_address("10.0.0.7"))),
 }
 
 
@@ -135,15 +140,18 @@ class TestEveryRenderer:
 def test_the_fast_encoder_says_what_the_flows_say(name: str, subnet_id: str) -> None:
     ref = SubnetRef(subnet_id, SEGMENT)
     address, mac = parse_address("10.0.0.7"), parse_mac("fa:16:3e:00:02:01")
-    wanted = NeighborWanted(name, mac, THERE, ((ref, address),), (ref,), ())
+    wanted = remote(name, ref, address)
     mark = cookie(3, Feature.NEIGHBOR, name)
     expected = tuple(messages.flow_add(mark, *flow) for flow in neighbor_flows(wanted))
-    assert body_maker(ref)(cookie_bytes(3, Feature.NEIGHBOR, name), address, mac, THERE) == expected
+    assert body_maker(ref)(mark.to_bytes(8, "big"), address, mac, THERE) == expected
 
 
 def test_a_neighbour_that_holds_nothing_has_no_flows() -> None:
-    assert neighbor_flows(NeighborWanted("n", bytes(6), THERE, (), (), ())) == []
-    assert neighbor_flows(NeighborWanted("n", bytes(6), bytes(16), ((S.ref, bytes(4)),), (S.ref,), ())) == []
+    wanted = remote("n", S.ref, bytes(4))
+    nothing_held = frozenset({(S.id, bytes(4)), (S.id, wanted.neighbor.mac)})
+    assert neighbor_flows(wanted._replace(lost=nothing_held)) == []
+    assert neighbor_flows(wanted._replace(subnets=())) == []
+    assert neighbor_flows(wanted._replace(neighbor=wanted.neighbor._replace(host=bytes(16)))) == []
 
 
 # -- ports

@@ -8,6 +8,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
+from itertools import groupby
 from typing import Final
 
 from dataplane.ovs.openflow import messages
@@ -20,6 +21,7 @@ _LONGEST_BODY: Final = messages.MAX_MESSAGE - _BUNDLE_ADD.size
 _TOO_LONG: Final = (1, 6)  # BAD_REQUEST, BAD_LEN
 _PIECE: Final = 256
 _RETRIES: Final = 8
+_SHARING: Final = 64
 
 
 class Transaction:
@@ -85,8 +87,8 @@ class Transaction:
 class Chunk:
     """At most BUNDLE_SIZE bodies that go out as one atomic, ordered bundle on one connection.
 
-    Transaction ids: first = open, then one per body, then commit, then barrier. The barrier's answer comes
-    last, so whatever the bridge says about the bundle has been heard by then:
+    Transaction ids: first = open, then one per body (or one for many), then commit, then barrier. The barrier's
+    answer comes last, so whatever the bridge says about the bundle has been heard by then:
 
     - a body that does not decode is refused at once, and Open vSwitch commits the bundle without it;
     - a body that fails at commit (unknown group) undoes the whole bundle and is named by its id: the bundle is
@@ -104,6 +106,10 @@ class Chunk:
         self._attempts = 0
         # A single flow-mod is atomic by itself, and takes half the messages and a third of the time.
         self._bundled = len(bodies) > 1
+        # Many bodies share one transaction id at first, which makes the headers of all of one length the same; only
+        # if the bridge refuses something are they sent again with an id each, to tell which.
+        self._shared_xid = len(bodies) >= _SHARING
+        self._refused_something = False
 
     def fail(self, error: Exception) -> None:
         """There will be no answer."""
@@ -143,6 +149,11 @@ class Chunk:
         bundle = self._first_xid
         parts: list[bytes] = []
         append = parts.append
+        if self._shared_xid:
+            for size, run in groupby(self._bodies[start:stop], len):
+                head = pack(5, 34, size + 24, bundle + 1, bundle, 3, 5, 14, size + 8, bundle + 1)
+                append(head + head.join(run))
+            return parts
         xid = bundle + 1 + start
         for body in self._bodies[start:stop]:
             size = len(body)
@@ -158,6 +169,9 @@ class Chunk:
     def on_error(self, error: OpenFlowError) -> None:
         """The bridge refused one of its messages."""
         position = error.xid - self._first_xid - 1
+        self._refused_something = True
+        if self._shared_xid:
+            return
         if 0 <= position < len(self._bodies):
             self._errors.setdefault(position, error)
 
@@ -170,6 +184,9 @@ class Chunk:
 
     def on_last(self) -> Chunk | None:
         """The barrier is answered: what to send next on the same connection, or None if this is done."""
+        if self._shared_xid and (self._refused_something or not self._committed):
+            self._shared_xid = self._refused_something = False
+            return self
         refused, self._errors = self._errors, {}
         by_index = {self._indices[position]: error for position, error in refused.items()}
         if self._committed or not self._bundled:

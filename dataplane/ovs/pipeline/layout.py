@@ -94,16 +94,13 @@ DVR_MAC_MASK = bytes.fromhex("ffffff000000")
 
 GROUP_BIT = bytes.fromhex("010000000000")
 
-NO_ROUND = 0
+OWNER_HASH_BYTES = 6
 
 
 def cookie(round_number: int, feature: Feature, owner: str) -> int:
     """64-bit cookie: round (8 bits), feature (8), hash of the owner's id (48)."""
-    return int.from_bytes(cookie_bytes(round_number, feature, owner), "big")
-
-
-def cookie_bytes(round_number: int, feature: Feature, owner: str) -> bytes:
-    return bytes((round_number, feature)) + blake2b(owner.encode(), digest_size=6).digest()
+    digest = blake2b(owner.encode(), digest_size=OWNER_HASH_BYTES).digest()
+    return int.from_bytes(bytes((round_number, feature)) + digest, "big")
 
 
 def cookie_feature(value: int) -> int:
@@ -126,3 +123,14 @@ def segment_key(segment: Segment) -> int:
 
 def network_type_bits(network_type: NetworkType) -> int:
     return network_type + 1
+
+
+def segment_name(segment: Segment) -> str:
+    """The segment as the id of an owner of flows."""
+    return f"{segment.network_type.value}/{segment.tunnel_id}"
+
+
+def segment_of(name: str) -> Segment:
+    """The inverse of `segment_name`."""
+    network_type, _, tunnel_id = name.partition("/")
+    return Segment(NetworkType(int(network_type)), int(tunnel_id))

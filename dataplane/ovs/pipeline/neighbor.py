@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from dataplane.model import NeighborWanted, SubnetRef
+from dataplane.model import FixedIp, Layer, Neighbor, NeighborWanted, SubnetRef
 from dataplane.ovs.openflow import actions, messages, oxm
 from dataplane.ovs.pipeline import parts
 from dataplane.ovs.pipeline.layout import (
@@ -20,10 +20,11 @@ PRIORITY = 100
 
 def neighbor_flows(wanted: NeighborWanted) -> list[Flow]:
     """The flows of one neighbour. IPv6 addresses and tunnel ends have none (the outcome says so)."""
-    if len(wanted.host) != 4:
+    mac, host = wanted.neighbor.mac, wanted.neighbor.host
+    if len(host) != 4:
         return []
-    remote = actions.set_field(oxm.reg(REG_REMOTE, int.from_bytes(wanted.host, "big")))
-    answer = remote + actions.set_field(oxm.xreg(XREG_MAC, parts.mac_value(wanted.mac)))
+    remote = actions.set_field(oxm.reg(REG_REMOTE, int.from_bytes(host, "big")))
+    answer = remote + actions.set_field(oxm.xreg(XREG_MAC, parts.mac_value(mac)))
     flows = [
         Flow(
             Table.RESOLVE,
@@ -38,7 +39,7 @@ def neighbor_flows(wanted: NeighborWanted) -> list[Flow]:
         Flow(
             Table.BRIDGE,
             PRIORITY,
-            parts.match_subnet(ref) + oxm.eth_dst(wanted.mac),
+            parts.match_subnet(ref) + oxm.eth_dst(mac),
             actions.apply_actions(remote) + actions.goto_table(Table.ACT),
         )
         for ref in wanted.mac_subnets
@@ -57,7 +58,8 @@ def body_maker(ref: SubnetRef) -> BodyMaker:
     two can never disagree.
     """
     cookie, address, mac, host = b"\xa1COOKIE\xa1", b"\xa2AD\xa2", b"\xa3MACA\xa3", b"\xa4HO\xa4"
-    sample = NeighborWanted("", mac, host, ((ref, address),), (ref,), ())
+    fixed_ips = (FixedIp(ref.subnet_id, address),)
+    sample = NeighborWanted(Neighbor("", 0, "", mac, host, fixed_ips, Layer.L2, ()), (ref,))
     by_address, by_mac = (
         messages.flow_add(
             int.from_bytes(cookie, "big"), flow.table, flow.priority, flow.match, flow.instructions

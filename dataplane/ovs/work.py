@@ -1,0 +1,50 @@
+"""One call of `apply`: what has been collected and sent for it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+
+from dataplane.base import Outcome
+from dataplane.model import Key, Segment
+from dataplane.ovs.book import Blame, Transaction
+from dataplane.ovs.members import Members
+from dataplane.ovs.openflow.errors import OpenFlowError
+from dataplane.ovs.openflow.programmer import FlowProgrammer
+from dataplane.ovs.ovsdb import Device
+
+BUNDLE = 2000
+"""Flow-mods to a bundle: larger ones stall traffic while they are committed."""
+
+
+@dataclass(slots=True)
+class Work:
+    """`subnets` and `segments` are those whose flood lists have to be rendered again, and on whose account.
+
+    Kept per call: what another lane changes meanwhile is that lane's to render and to wait for.
+    """
+
+    programmer: FlowProgrammer
+    transaction: Transaction = field(default_factory=Transaction)
+    sent: list[tuple[Future[Mapping[int, OpenFlowError]], list[Blame]]] = field(default_factory=list)
+    problems: dict[Key, Outcome] = field(default_factory=dict)
+    wired: dict[str, Device] = field(default_factory=dict)
+    subnets: dict[str, Key] = field(default_factory=dict)
+    segments: dict[Segment, Key] = field(default_factory=dict)
+
+    def note_changes(self, members: Members, on_account_of: Key) -> None:
+        subnets, segments = members.take_changed()
+        self.subnets.update(dict.fromkeys(subnets, on_account_of))
+        self.segments.update(dict.fromkeys(segments, on_account_of))
+
+    def send_full_bundles(self) -> None:
+        if len(self.transaction.bodies) >= BUNDLE:
+            self.send()
+
+    def send(self) -> None:
+        """Send what has been collected, in bundles; confirmation comes through `sent`."""
+        bodies, blamed = self.transaction.take()
+        for start in range(0, len(bodies), BUNDLE):
+            future = self.programmer.submit(bodies[start : start + BUNDLE])
+            self.sent.append((future, blamed[start : start + BUNDLE]))
