@@ -20,6 +20,7 @@ from typing import Any, Protocol
 
 import structlog
 
+from aca import interpreter
 from aca.config import ConfigError, Settings
 from aca.telemetry.logs import configure_logging
 from aca.transport import intake
@@ -190,12 +191,10 @@ def run_agent(settings: Settings, make_engine: Callable[[Settings], Engine] = bu
     """
     configure_logging(settings.log.level, settings.log.format)
     signals = _signals()
+    interpreter.prepare()
     agent = Agent(settings, make_engine(settings))
     agent.start()
-    # A goal state makes values by the hundred thousand, and none of them in cycles: with the default thresholds the
-    # collector would walk them over and over, for a third of the time of a large message.
     gc.freeze()
-    gc.set_threshold(50_000, 20, 100)
     _log.info("agent running", host=settings.host.id, version=agent_version(), data_plane=settings.dataplane.kind)
     number = signals.get()
     _log.info("agent stopping", signal=signal.Signals(number).name)

@@ -10,7 +10,6 @@ import itertools
 import queue
 import threading
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from dataclasses import dataclass
@@ -18,11 +17,12 @@ from typing import Any
 
 import structlog
 
+from aca import interpreter
 from aca.dhcp.service import DhcpService, binding_of
 from aca.dispatch.lanes import LanePool
+from aca.dispatch.outcomes import Outcomes
 from aca.dispatch.plan import UPSERT_ORDER, LaneWork, batches_of, make_plan
-from aca.dispatch.retry import RetryQueue
-from aca.dispatch.ticket import Ticket
+from aca.dispatch.ticket import Part, Ticket, Turn
 from aca.goalstate.changes import Change
 from aca.goalstate.conflicts import conflicts
 from aca.goalstate.decode import decode_neighbor_rules, decode_v1, decode_v2
@@ -39,8 +39,6 @@ from dataplane.base import (
     Outcome,
     Punt,
     Ready,
-    Status,
-    failed,
     pending,
 )
 from dataplane.model import Key, Kind, Neighbor, NetworkType
@@ -53,7 +51,9 @@ Message = GoalState | GoalStateV2 | NeighborRulesRequest
 
 FORMAT_V1 = 101
 FORMAT_V2 = 102
-_MAX_PROBLEMS_SHOWN = 1000
+_MAX_CONFLICTS_SHOWN = 1000
+_LARGE = 10_000
+"""Resources in a message from which on its memory is given back at once."""
 
 
 class EngineClosed(Exception):  # noqa: N818 - a state, not an error of the caller
@@ -119,11 +119,9 @@ class Engine:
         self._gate = threading.Lock()
         """Nothing enters the inbox behind the _Stop."""
         self._tickets: dict[Ticket, None] = {}
-        self._waiting: dict[tuple[str, int], list[Ticket]] = {}
+        self._waiting: dict[Turn, dict[Ticket, None]] = {}
         self._last_turn: dict[str, int] = {}
-        self._verdicts: dict[Key, Outcome] = {}
-        self._problems: dict[Kind, dict[str, tuple[Outcome, float]]] = {kind: {} for kind in Kind}
-        self._retries = RetryQueue()
+        self._outcomes = Outcomes(self._state)
         self._ready = False
         self._why_not_ready = "starting"
         self._since = time.time()
@@ -215,7 +213,7 @@ class Engine:
     def _next_wait(self) -> float:
         now = time.monotonic()
         times = [ticket.deadline for ticket in self._tickets]
-        due = self._retries.next_due()
+        due = self._outcomes.retries.next_due()
         if due is not None and self._ready:
             times.append(due)
         return max(0.0, min([60.0, *(moment - now for moment in times)]))
@@ -237,14 +235,14 @@ class Engine:
                     port = self._state.ports.get(port_id)
                     if port is not None:
                         self._state.mark(Kind.PORT, port_id, port.vpc_id)
-                self._plan(None)
+                self._plan()
 
     def _tick(self) -> None:
         now = time.monotonic()
         if self._ready:
-            for key, lane in self._retries.due(now):
+            for key, lane in self._outcomes.retries.due(now):
                 self._state.mark_again(key.kind, key.id, lane)
-            self._plan(None)
+            self._plan()
         for ticket in [ticket for ticket in self._tickets if ticket.deadline <= now]:
             self._answer(ticket)
 
@@ -285,106 +283,69 @@ class Engine:
         for change, outcome in zip(changes, settled, strict=True):
             if outcome is not None:
                 log.warning("refused", resource=change.id, status=outcome.status.value, reason=outcome.reason)
-        ticket.add(changes, settled)
+        part = ticket.add(changes, settled)
         self._try_again(changes, settled)
-        self._plan(ticket)
-        self._await_earlier_turns(ticket, changes)
+        for lane, turn in self._plan():
+            self._wait_for(ticket, part, (lane, turn))
+        self._await_earlier_turns(ticket, part)
 
     def _try_again(self, changes: list[Change], settled: list[Outcome | None]) -> None:
         """What is sent again, changed or not, is tried again at once if it failed, or if nobody knows what stands."""
         kind = changes[0].kind
-        known, desired = self._problems[kind], self._state.store(kind)
-        if self._ready and not known:
+        desired = self._state.store(kind)
+        if self._ready and not self._outcomes.has_problems(kind):
             return
         for change, outcome in zip(changes, settled, strict=True):
-            lane = self._retries.lane_of(Key(kind, change.id))
+            lane = self._outcomes.retries.lane_of(Key(kind, change.id))
             if lane is None and not self._ready and outcome is None and change.id in desired:
                 lane = self._state.lane_of(kind, change.id)
             if lane is not None:
                 self._state.mark_again(kind, change.id, lane)
 
-    def _await_earlier_turns(self, ticket: Ticket, changes: list[Change]) -> None:
+    def _await_earlier_turns(self, ticket: Ticket, part: Part) -> None:
         """What arrives unchanged may still be in work for an earlier message: its answer is that work's."""
         if not self._last_turn:
             return
         lane_of = self._state.lane_of
         lanes = {
             change.value.vpc_id if isinstance(change.value, Neighbor) else lane_of(change.kind, change.id)
-            for change in changes
+            for change in part.changes
         }
         for lane in lanes:
             turn = self._last_turn.get(lane)
             if turn is not None:
-                self._wait_for(ticket, lane, turn)
+                self._wait_for(ticket, part, (lane, turn))
 
-    def _wait_for(self, ticket: Ticket, lane: str, turn: int) -> None:
-        if (lane, turn) not in ticket.turns:
-            ticket.turns[lane, turn] = None
-            self._waiting.setdefault((lane, turn), []).append(ticket)
+    def _wait_for(self, ticket: Ticket, part: Part, turn: Turn) -> None:
+        part.turns.add(turn)
+        self._waiting.setdefault(turn, {})[ticket] = None
 
-    def _plan(self, ticket: Ticket | None) -> None:
+    def _plan(self) -> list[Turn]:
+        """Plan what has changed and hand it to the pool. Returns the turns that will do it."""
         dirty = self._state.take_dirty()
         if not dirty:
-            return
+            return []
         plan = make_plan(self._state, dirty)
-        for kind, marked in dirty.items():
-            if self._verdicts or plan.verdicts:
-                for resource_id in marked:
-                    self._verdicts.pop(Key(kind, resource_id), None)
-        self._verdicts.update(plan.verdicts)
-        for key, outcome in plan.settled.items():
-            self._settle(key, outcome)
+        self._outcomes.planned(dirty, plan)
         for port_id in dirty.get(Kind.PORT, ()):
             self._dhcp.update(port_id, binding_of(self._state, port_id, self._settings.tunnel_mtu))
-        for lane, work in plan.lanes.items():
-            turn = self._pool.submit(lane, work)
-            self._last_turn[lane] = turn
-            if ticket is not None:
-                self._wait_for(ticket, lane, turn)
+        turns = [(lane, self._pool.submit(lane, work)) for lane, work in plan.lanes.items()]
+        self._last_turn.update(turns)
+        return turns
 
     # -- finished work
 
     def _turn_over(self, over: _TurnOver) -> None:
-        broken = None
         if over.error:
             log.warning("data plane error", lane=over.lane, error=over.error)
-            broken = failed(over.error) if self._ready else pending(f"data plane not ready: {over.error}")
-        problems = over.applied.problems
-        for kind, items in over.work.items():
-            known = self._problems[kind]
-            if broken is None and not problems and not self._verdicts and not known:
-                continue
-            for resource_id, wanted in items.items():
-                key = Key(kind, resource_id)
-                outcome = broken or problems.get(key)
-                if broken is not None and wanted is None:
-                    # Becoming ready again programs what is desired. This is not: it has to be remembered.
-                    outcome = failed(over.error)
-                if kind is Kind.DHCP:
-                    # This item is a port's punt, not a binding: what goes wrong with it is the port's trouble.
-                    if outcome is not None:
-                        self._settle(Key(Kind.PORT, resource_id), outcome, over.lane)
-                    continue
-                self._settle(key, outcome or self._verdicts.get(key, DONE), over.lane)
+        self._outcomes.turn_over(over.lane, over.work, over.applied, over.error, ready=self._ready)
         if self._last_turn.get(over.lane) == over.turn:
             del self._last_turn[over.lane]
-        for ticket in self._waiting.pop((over.lane, over.turn), ()):
-            ticket.programming_us = max(ticket.programming_us, over.applied.programming_us)
-            del ticket.turns[over.lane, over.turn]
+        turn = (over.lane, over.turn)
+        now = time.monotonic()
+        for ticket in self._waiting.pop(turn, ()):
+            ticket.turn_over(turn, over.applied.programming_us, now, self._outcome_now)
             self._maybe_answer(ticket)
-
-    def _settle(self, key: Key, outcome: Outcome, lane: str = "") -> None:
-        """Note what became of a resource. If it failed, it is tried again in the lane."""
-        known = self._problems[key.kind]
-        if outcome.status is Status.FAILED:
-            self._retries.failed(key, lane, time.monotonic())
-        else:
-            self._retries.settled(key)
-            if outcome.status is Status.DONE or key.id not in self._state.store(key.kind):
-                known.pop(key.id, None)
-                return
-        if key.id not in known or known[key.id][0] != outcome:
-            known[key.id] = (outcome, time.time())
 
     # -- replies
 
@@ -394,38 +355,41 @@ class Engine:
 
     def _answer(self, ticket: Ticket) -> None:
         self._tickets.pop(ticket, None)
-        unfinished = set(ticket.turns)
+        unfinished = ticket.turns
         for turn in unfinished:
-            waiting = self._waiting.get(turn, [])
-            if ticket in waiting:
-                waiting.remove(ticket)
+            self._waiting.get(turn, {}).pop(ticket, None)
         lanes = {lane for lane, _ in unfinished}
         try:
             ticket.answer(
                 time.monotonic(),
-                lambda change: self._outcome_of(change, lanes),
-                lambda changes: not lanes and not self._problems[changes[0].kind] and self._has_status(changes[0].kind),
+                (lambda change: self._outcome_of(change, lanes)) if lanes else self._outcome_now,
             )
         except Exception as problem:
             ticket.future.set_exception(problem)
             raise
+        if ticket.size >= _LARGE:
+            ticket.parts.clear()
+            interpreter.give_back_memory()
+
+    def _outcome_of(self, change: Change, unfinished_lanes: set[str]) -> Outcome | None:
+        """The outcome of a resource as of now, while some lanes are still at work."""
+        outcome = self._outcome_now(change)
+        if outcome is not DONE or change.kind not in UPSERT_ORDER:
+            return outcome
+        # A resource that is gone has no lane any more: it may have been in any of them.
+        in_work = change.delete or self._state.lane_of(change.kind, change.id) in unfinished_lanes
+        if not in_work:
+            return DONE
+        return pending("in work" if self._ready else f"data plane not ready: {self._why_not_ready}")
+
+    def _outcome_now(self, change: Change) -> Outcome | None:
+        if not self._has_status(change.kind):
+            return None
+        return self._outcomes.problem(change.kind, change.id) or DONE
 
     def _has_status(self, kind: Kind) -> bool:
         """Security groups are remembered but not enforced: saying SUCCESS would be a lie, so nothing is said."""
         return kind is not Kind.SECURITYGROUP or self._state.capabilities.security_groups
-
-    def _outcome_of(self, change: Change, unfinished_lanes: set[str]) -> Outcome | None:
-        if not self._has_status(change.kind):
-            return None
-        known = self._problems[change.kind].get(change.id)
-        if known is not None:
-            return known[0]
-        # A resource that is gone has no lane any more: it may have been in any of them.
-        lane = self._state.lane_of(change.kind, change.id)
-        in_work = unfinished_lanes if change.delete else unfinished_lanes & {lane}
-        if in_work and change.kind in UPSERT_ORDER:
-            return pending("in work" if self._ready else f"data plane not ready: {self._why_not_ready}")
-        return DONE
 
     # -- readiness
 
@@ -433,7 +397,7 @@ class Engine:
         log.info("data plane ready")
         self._ready, self._why_not_ready, self._since = True, "", time.time()
         self._state.mark_all()
-        self._plan(None)
+        self._plan()
         self._pool.resume()
         self._tell_readiness()
 
@@ -470,31 +434,15 @@ class Engine:
 
     # -- status
 
-    def _counts(self, kind: Kind, in_work: int) -> dict[str, int]:
-        """What is not confirmed counts as pending: nothing is programmed while the data plane is not ready."""
-        problems = Counter(outcome.status for outcome, _ in self._problems[kind].values())
-        desired = len(self._state.store(kind))
-        refused, broken = problems[Status.INVALID], problems[Status.FAILED]
-        enforced = self._ready and self._has_status(kind)
-        waiting = problems[Status.PENDING] + in_work if enforced else desired
-        waiting = min(waiting, desired - refused - broken)
-        programmed = desired - refused - broken - waiting
-        return {
-            "desired": desired,
-            "programmed": programmed,
-            "pending": waiting,
-            "invalid": refused,
-            "failed": broken,
-        }
-
     def _status(self) -> dict[str, Any]:
         in_work = self._pool.in_work()
-        resources = {kind.name: self._counts(kind, in_work[kind]) for kind in Kind}
-        problems = [
-            {"kind": kind.name, "id": name, "status": outcome.status.value, "reason": outcome.reason, "since": since}
+        resources = {
+            kind.name: self._outcomes.counts(
+                kind, in_work[kind], confirmed=self._has_status(kind) and (self._ready or kind not in UPSERT_ORDER)
+            )
             for kind in Kind
-            for name, (outcome, since) in self._problems[kind].items()
-        ]
+        }
+        problems, total = self._outcomes.describe(list(Kind))
         return {
             "host": {"addresses": sorted(self._hosts)},
             "dataplane": {
@@ -506,7 +454,7 @@ class Engine:
             "resources": resources,
             "in_work": in_work.total(),
             "messages_in_hand": len(self._tickets),
-            "problems": problems[:_MAX_PROBLEMS_SHOWN],
-            "problems_total": len(problems),
-            "conflicts": conflicts(self._state)[:_MAX_PROBLEMS_SHOWN],
+            "problems": problems,
+            "problems_total": total,
+            "conflicts": conflicts(self._state)[:_MAX_CONFLICTS_SHOWN],
         }

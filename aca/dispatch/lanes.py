@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from aca.dispatch.plan import LaneWork
 from dataplane.model import Kind
 
-FULL_TURN = 8000
+FULL_TURN = 32_000
 """Resources after which a turn takes no more."""
 
 

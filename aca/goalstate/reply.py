@@ -35,24 +35,35 @@ class ResourceResult(NamedTuple):
     """Microseconds from taking the resource up to its result."""
 
 
-def build_reply(statuses: Iterable[ResourceResult], format_version: int, total_us: int) -> bytes:
-    """A serialized GoalStateOperationReply with one status per result, in their order.
+class Statuses(NamedTuple):
+    """Part of a reply, serialized: statuses, and the reasons that go with them."""
 
-    If any result has a reason, a serialized aca.v1.ReplyExtension follows: to a peer that does not know it, it is an
-    unknown field (protobuf's rule that concatenated messages merge). Times are microseconds, those beyond 32 bits
-    stand at the limit.
+    statuses: bytes
+    reasons: bytes
+
+
+def build_reply(parts: Iterable[Statuses], format_version: int, total_us: int) -> bytes:
+    """A serialized GoalStateOperationReply of parts, in their order.
+
+    The reasons are a serialized aca.v1.ReplyExtension: to a peer that does not know it, an unknown field (protobuf's
+    rule that concatenated messages merge). Times are microseconds, those beyond 32 bits stand at the limit.
     """
-    parts = [
-        GoalStateOperationReply(
-            format_version=format_version, message_total_operation_time=_time(total_us)
-        ).SerializeToString()
-    ]
+    head = GoalStateOperationReply(format_version=format_version, message_total_operation_time=_time(total_us))
+    every = list(parts)
+    return b"".join(
+        (head.SerializeToString(), *(part.statuses for part in every), *(part.reasons for part in every))
+    )
+
+
+def encode_results(results: Iterable[ResourceResult]) -> Statuses:
+    """One status per result, in their order, and the reasons of those that have one."""
+    parts: list[bytes] = []
     extension = aca_pb2.ReplyExtension()
     # A hundred thousand results differ in id and time, but mostly share the rest with the one before. Tags: 0x12 is
     # field 2 of the reply (a status), 0x0a and 0x38 are fields 1 (resource_id) and 7 (state_elapse_time) of a status.
     shared: tuple[Kind, int, Status, int] | None = None
     middle = b""
-    for kind, resource_id, operation, outcome, programming_us, elapsed_us in statuses:
+    for kind, resource_id, operation, outcome, programming_us, elapsed_us in results:
         status = outcome.status
         if shared != (kind, operation, status, programming_us):
             shared = (kind, operation, status, programming_us)
@@ -68,8 +79,7 @@ def build_reply(statuses: Iterable[ResourceResult], format_version: int, total_u
             extension.problems.add(
                 resource_type=kind, resource_id=resource_id, status=_STATUSES[status], reason=outcome.reason
             )
-    parts.append(extension.SerializeToString())
-    return b"".join(parts)
+    return Statuses(b"".join(parts), extension.SerializeToString())
 
 
 def _middle(kind: Kind, operation: int, status: Status, programming_us: int) -> bytes:

@@ -353,7 +353,8 @@ def test_of_conflicting_revisions_the_highest_wins(bench: Bench) -> None:
     for thread in clients:
         thread.join(WAIT_S)
     assert not any(thread.is_alive() for thread in clients)
-    hosts = {getattr(bench.plane.wanted[key(number)], "host", b"") for number in range(200)}
+    wanted: list[Any] = [bench.plane.wanted[key(number)] for number in range(200)]
+    hosts = {one.neighbor.host for one in wanted}
     assert hosts == {bytes((192, 0, 2, 108))}
 
 

@@ -7,7 +7,7 @@ from google.protobuf.message import DecodeError
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from aca.goalstate.reply import ResourceResult, build_reply, problems
+from aca.goalstate.reply import ResourceResult, build_reply, encode_results, problems
 from dataplane.base import DONE, Outcome, Status, failed, invalid, pending
 from dataplane.model import Kind
 from goalstate_proto.aca_pb2 import Problem
@@ -55,7 +55,7 @@ def by_protobuf(statuses: list[ResourceResult], format_version: int, total_us: i
 @settings(deadline=None)
 @given(st.lists(results, max_size=8), st.integers(0, LIMIT), st.integers(-1, 2**40))
 def test_reply_is_what_protobuf_would_write(statuses: list[ResourceResult], version: int, total_us: int) -> None:
-    data = build_reply(statuses, version, total_us)
+    data = build_reply([encode_results(statuses)], version, total_us)
     reply = GoalStateOperationReply.FromString(data)
     reply.DiscardUnknownFields()
     assert reply == by_protobuf(statuses, version, total_us)
@@ -83,7 +83,7 @@ def test_reply_is_what_protobuf_would_write(statuses: list[ResourceResult], vers
     ],
 )
 def test_outcomes(outcome: Outcome, number: str) -> None:
-    data = build_reply([ResourceResult(Kind.PORT, "p", 1, outcome, 5, 7)], 102, 9)
+    data = build_reply([encode_results([ResourceResult(Kind.PORT, "p", 1, outcome, 5, 7)])], 102, 9)
     (status,) = GoalStateOperationReply.FromString(data).operation_statuses
     assert OperationStatus.Name(status.operation_status) == number
     assert [problem.reason for problem in problems(data)] == ([outcome.reason] if outcome.reason else [])
@@ -95,7 +95,7 @@ def test_reply_to_an_empty_message_is_empty() -> None:
 
 def test_nothing_is_added_for_peers_when_all_went_well() -> None:
     statuses = [ResourceResult(Kind.DHCP, "", 4, DONE, 0, 0), ResourceResult(Kind.VPC, "v", 0, DONE, 0, 1)]
-    data = build_reply(statuses, 101, 3)
+    data = build_reply([encode_results(statuses[:1]), encode_results(statuses[1:])], 101, 3)
     assert len(data) == by_protobuf(statuses, 101, 3).ByteSize()
     assert problems(data) == []
 
