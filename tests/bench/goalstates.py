@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from ipaddress import IPv4Address
 
-from goalstate_proto.common_pb2 import CREATE
+from goalstate_proto.common_pb2 import CREATE, DELETE
 from goalstate_proto.goalstate_pb2 import GoalStateV2
 from goalstate_proto.neighbor_pb2 import L2
 
@@ -74,6 +74,14 @@ def ports_message(numbers: Iterable[int]) -> bytes:
     message = GoalStateV2()
     for number in numbers:
         add_port(message, number)
+    return message.SerializeToString()
+
+
+def ports_gone(numbers: Iterable[int]) -> bytes:
+    """The deletion of ports."""
+    message = GoalStateV2()
+    for number in numbers:
+        add_port(message, number).port_states[port_id(number)].operation_type = DELETE
     return message.SerializeToString()
 
 

@@ -3,7 +3,6 @@
 import time
 from pathlib import Path
 
-from goalstate_proto.goalstate_pb2 import GoalStateV2
 from tests.bench import goalstates, reference
 from tests.bench.figures import Report
 from tests.bench.stage import (
@@ -23,34 +22,33 @@ SINGLE = 30
 TOGETHER = 10
 GROUPS = 6
 PAUSE = 0.1
-"""Seconds between two ports: long enough that nothing of the one before is still going on."""
+"""Seconds between two measurements: long enough that nothing of the one before is still going on."""
 MOST_MS = 10.0
 MOST_RATIO = 3.0
 
 
 def run(report: Report) -> None:
-    """`port_latency`."""
+    """`port_latency`. As many devices are on the bridge as the name says, and ten more that come and go as ports."""
     for present in PRESENT:
         with fresh_lab() as lab:
             host = lab.host("ours")
+            spare = list(range(present, present + TOGETHER))
             agent = ready_agent(host, range(present))
-            _measure(report, host, agent, present)
+            lay_ports(host, spare)
+            _measure(report, host, agent, f"port_latency_{present}", spare)
 
 
-def _measure(report: Report, host: Host, agent: AgentProcess, present: int) -> None:
-    name = f"port_latency_{present}"
-    to_come = range(present, present + 2 * SINGLE + 1 + GROUPS * TOGETHER)
-    lay_ports(host, to_come)
-    # Once the device that was attached last is wired, the agent knows of them all.
-    numbers = iter(reversed(to_come))
-    push(agent, goalstates.ports_message([next(numbers)]))
+def _measure(report: Report, host: Host, agent: AgentProcess, name: str, spare: list[int]) -> None:
+    # Once the devices are known to the agent, what follows is its own time.
+    push(agent, goalstates.ports_message(spare))
     wait_programmed(agent)
+    _remove(agent, spare)
     before = set(host.flows(cookies=True))
-    spaced = [_spaced(agent, [next(numbers)]) for _ in range(SINGLE)]
-    # The flows of one of these ports, by ovs-ofctl: what a program per port would cost.
+    spaced = [_spaced(agent, [spare[turn % TOGETHER]]) for turn in range(SINGLE)]
+    _create(agent, spare[:1])
     file = Path(host.directory) / "port-flows.txt"
-    new = sorted(set(host.flows(cookies=True)) - before)
-    file.write_text("\n".join(new[::SINGLE]) + "\n")
+    file.write_text("\n".join(sorted(set(host.flows(cookies=True)) - before)) + "\n")
+    _remove(agent, spare[:1])
     theirs = [reference.add_again(host, file) * 1e3 for _ in range(TOGETHER)]
     report.add(
         f"{name}.median",
@@ -58,13 +56,10 @@ def _measure(report: Report, host: Host, agent: AgentProcess, present: int) -> N
         "ms",
         reference=median(theirs),
         goal=MOST_MS,
-        note=f"of {SINGLE}, {PAUSE:g} s apart; reference: as many flows by one ovs-ofctl",
+        note=f"of {SINGLE}, {PAUSE:g} s apart; reference: the same flows by one ovs-ofctl",
     )
     report.add(f"{name}.p95", percentile(spaced, 0.95), "ms")
-    close = [_one(agent, [next(numbers)]) for _ in range(SINGLE)]
-    report.add(f"{name}.back_to_back", median(close), "ms", note=f"median of {SINGLE} without a pause; p95 beside it")
-    report.add(f"{name}.back_to_back_p95", percentile(close, 0.95), "ms")
-    groups = [_spaced(agent, [next(numbers) for _ in range(TOGETHER)]) for _ in range(GROUPS)]
+    groups = [_spaced(agent, spare) for _ in range(GROUPS)]
     report.add(
         f"{name}.ten_in_one",
         median(groups),
@@ -79,16 +74,24 @@ def _measure(report: Report, host: Host, agent: AgentProcess, present: int) -> N
 
 
 def _spaced(agent: AgentProcess, numbers: list[int]) -> float:
+    """Milliseconds to create ports that are gone again afterwards."""
     time.sleep(PAUSE)
-    return _one(agent, numbers)
+    elapsed = _create(agent, numbers)
+    _remove(agent, numbers)
+    return elapsed
 
 
-def _one(agent: AgentProcess, numbers: list[int]) -> float:
+def _create(agent: AgentProcess, numbers: list[int]) -> float:
     elapsed, reply = push(agent, goalstates.ports_message(numbers))
     expect_success(reply, len(numbers))
     return elapsed * 1e3
 
 
+def _remove(agent: AgentProcess, numbers: list[int]) -> None:
+    _, reply = push(agent, goalstates.ports_gone(numbers))
+    expect_success(reply, len(numbers))
+
+
 def _empty(agent: AgentProcess) -> float:
-    elapsed, _ = push(agent, GoalStateV2().SerializeToString())
+    elapsed, _ = push(agent, b"")
     return elapsed * 1e3

@@ -144,7 +144,7 @@ def test_a_bundle_full_of_refused_bodies_does_not_take_a_round_for_each() -> Non
     switch.run(transaction.next_chunk())
     # Once before it was known that something is wrong, once after: the same flow.
     assert set(switch.applied) == {body(BUNDLE_SIZE - 1)}
-    assert switch.rounds < 20
+    assert switch.rounds <= 20
 
 
 def test_a_commit_that_is_refused_without_naming_a_body_is_not_repeated_for_ever() -> None:
