@@ -9,12 +9,13 @@ from __future__ import annotations
 import gc
 import os
 import platform
+import select
 import signal
+import socket
 import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from queue import SimpleQueue
 from types import FrameType
 from typing import Any, Protocol
 
@@ -39,6 +40,7 @@ _ENGINE_CLOSE_S = 2.5
 _SERVER_GRACE_S = 0.9
 _ADMIN_GRACE_S = 0.1
 _EXIT_WITHIN_S = 4.7
+_LOOK_AGAIN_S = 60.0
 """SIGTERM to exit; whoever supervises us allows five seconds."""
 
 _log = structlog.get_logger(__name__)
@@ -190,37 +192,46 @@ def run_agent(settings: Settings, make_engine: Callable[[Settings], Engine] = bu
     ConfigError and StartError.
     """
     configure_logging(settings.log.level, settings.log.format)
-    signals = _signals()
+    signals = _Signals()
     interpreter.prepare()
     agent = Agent(settings, make_engine(settings))
     agent.start()
     gc.freeze()
     _log.info("agent running", host=settings.host.id, version=agent_version(), data_plane=settings.dataplane.kind)
-    number = signals.get()
+    number = signals.wait()
     _log.info("agent stopping", signal=signal.Signals(number).name)
     _arm_exit()
     agent.stop()
     _log.info("agent stopped")
 
 
-def _signals() -> SimpleQueue[int]:
-    """A queue of the SIGTERM and SIGINT received.
+class _Signals:
+    """SIGTERM and SIGINT of this process; `wait` is for the main thread. A second one exits at once.
 
-    Not an Event: its lock is not reentrant, and a handler runs between any two steps of the waiting main thread.
-    SimpleQueue.put is documented to be safe there.
+    The system may give a signal to any thread, while Python runs handlers only in the main one, and only when that is
+    between two steps: what is blocked there must be woken. The wake-up descriptor is written by whichever thread it is.
     """
-    received: SimpleQueue[int] = SimpleQueue()
-    earlier: list[int] = []
 
-    def take(number: int, _frame: FrameType | None) -> None:
-        if earlier:
+    def __init__(self) -> None:
+        self._received: list[int] = []
+        self._waker, self._woken = socket.socketpair()
+        self._waker.setblocking(False)
+        self._woken.setblocking(False)
+        signal.set_wakeup_fd(self._waker.fileno(), warn_on_full_buffer=False)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, self._take)
+
+    def wait(self) -> int:
+        """The number of the first signal."""
+        while not self._received:
+            if select.select([self._woken], [], [], _LOOK_AGAIN_S)[0]:
+                self._woken.recv(4096)
+        return self._received[0]
+
+    def _take(self, number: int, _frame: FrameType | None) -> None:
+        if self._received:
             os._exit(128 + number)
-        earlier.append(number)
-        received.put(number)
-
-    signal.signal(signal.SIGTERM, take)
-    signal.signal(signal.SIGINT, take)
-    return received
+        self._received.append(number)
 
 
 def _arm_exit() -> None:

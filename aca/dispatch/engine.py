@@ -25,7 +25,7 @@ from aca.dispatch.plan import UPSERT_ORDER, LaneWork, batches_of, make_plan
 from aca.dispatch.ticket import Part, Ticket, Turn
 from aca.goalstate.changes import Change
 from aca.goalstate.conflicts import conflicts
-from aca.goalstate.decode import decode_neighbor_rules, decode_v1, decode_v2
+from aca.goalstate.decode import concerns, decode_neighbor_rules, decode_v1, decode_v2
 from aca.goalstate.desired import DesiredState
 from dataplane.addresses import format_address
 from dataplane.base import (
@@ -259,7 +259,7 @@ class Engine:
         message = push.message
         wait = self._settings.reply_timeout_s if self._ready else self._settings.not_ready_wait_s
         version = message.format_version or (FORMAT_V2 if isinstance(message, GoalStateV2) else FORMAT_V1)
-        ticket = Ticket(push.future, version, push.received, push.received + wait)
+        ticket = Ticket(push.future, version, push.received, push.received + wait, self._silent(message))
         self._tickets[ticket] = None
         try:
             count = 0
@@ -270,6 +270,17 @@ class Engine:
         finally:
             ticket.sealed = True
             self._maybe_answer(ticket)
+
+    def _silent(self, message: Message) -> frozenset[Kind]:
+        """Kinds that get no status in the reply.
+
+        Security groups are remembered but not enforced: saying SUCCESS would be a lie, so nothing is said. And what a
+        multicast tells everybody about the network is no answer to a host that it does not name (fixture 11).
+        """
+        silent = set() if self._state.capabilities.security_groups else {Kind.SECURITYGROUP}
+        if isinstance(message, GoalStateV2) and not concerns(message.host_resources, self._hosts):
+            silent |= {Kind.VPC, Kind.SUBNET}
+        return frozenset(silent)
 
     def _decode(self, message: Message) -> Iterator[list[Change]]:
         if isinstance(message, GoalState):
@@ -371,7 +382,7 @@ class Engine:
             ticket.parts.clear()
             interpreter.give_back_memory()
 
-    def _outcome_of(self, change: Change, unfinished_lanes: set[str]) -> Outcome | None:
+    def _outcome_of(self, change: Change, unfinished_lanes: set[str]) -> Outcome:
         """The outcome of a resource as of now, while some lanes are still at work."""
         outcome = self._outcome_now(change)
         if outcome is not DONE or change.kind not in UPSERT_ORDER:
@@ -382,14 +393,8 @@ class Engine:
             return DONE
         return pending("in work" if self._ready else f"data plane not ready: {self._why_not_ready}")
 
-    def _outcome_now(self, change: Change) -> Outcome | None:
-        if not self._has_status(change.kind):
-            return None
+    def _outcome_now(self, change: Change) -> Outcome:
         return self._outcomes.problem(change.kind, change.id) or DONE
-
-    def _has_status(self, kind: Kind) -> bool:
-        """Security groups are remembered but not enforced: saying SUCCESS would be a lie, so nothing is said."""
-        return kind is not Kind.SECURITYGROUP or self._state.capabilities.security_groups
 
     # -- readiness
 
@@ -434,12 +439,16 @@ class Engine:
 
     # -- status
 
+    def _is_confirmed(self, kind: Kind) -> bool:
+        """Whether resources of this kind without a problem are programmed: not while nothing can be."""
+        if kind is Kind.SECURITYGROUP:
+            return self._state.capabilities.security_groups
+        return self._ready or kind not in UPSERT_ORDER
+
     def _status(self) -> dict[str, Any]:
         in_work = self._pool.in_work()
         resources = {
-            kind.name: self._outcomes.counts(
-                kind, in_work[kind], confirmed=self._has_status(kind) and (self._ready or kind not in UPSERT_ORDER)
-            )
+            kind.name: self._outcomes.counts(kind, in_work[kind], confirmed=self._is_confirmed(kind))
             for kind in Kind
         }
         problems, total = self._outcomes.describe(list(Kind))

@@ -88,7 +88,8 @@ def _gateway_verdict(state: DesiredState, gateway: Gateway | None) -> Outcome:
 def _plan_subnet(state: DesiredState, plan: Plan, subnet_id: str, lane: str) -> None:
     resolved = state.resolved.get(subnet_id)
     if isinstance(resolved, SubnetWanted):
-        plan.add(lane, Kind.SUBNET, subnet_id, resolved)
+        # Only guests of this host ask for its gateway.
+        plan.add(lane, Kind.SUBNET, subnet_id, resolved if state.is_used_here(subnet_id) else None)
         gateway = resolved.subnet.gateway_address
         if gateway is not None and len(gateway) == 16 and not state.capabilities.ipv6:
             plan.verdicts[Key(Kind.SUBNET, subnet_id)] = invalid(_no_ipv6(f"SUBNET {subnet_id}", "gateway", gateway))

@@ -14,8 +14,8 @@ from dataplane.model import Kind
 Turn = tuple[str, int]
 """Lane and number of a turn of work."""
 
-OutcomeOf = Callable[[Change], Outcome | None]
-"""The outcome of a resource as of now; None: it gets no status in the reply."""
+OutcomeOf = Callable[[Change], Outcome]
+"""The outcome of a resource as of now."""
 
 
 @dataclass(slots=True, eq=False)
@@ -41,6 +41,8 @@ class Ticket:
     format_version: int
     started: float
     deadline: float
+    silent: frozenset[Kind] = frozenset()
+    """Kinds that get no status."""
     parts: list[Part] = field(default_factory=list)
     sealed: bool = False
 
@@ -80,14 +82,12 @@ class Ticket:
 
     def _encode(self, part: Part, now: float, outcome_of: OutcomeOf) -> Statuses:
         elapsed, programming = _microseconds(now - self.started), part.programming_us
-        results = []
+        results: list[ResourceResult] = []
+        if part.changes[0].kind in self.silent:
+            return encode_results(results)
         for change, early in zip(part.changes, part.settled, strict=True):
-            outcome = early or outcome_of(change)
-            if outcome is not None:
-                spent = 0 if early else programming
-                results.append(
-                    ResourceResult(change.kind, change.resource_id, change.operation, outcome, spent, elapsed)
-                )
+            outcome, spent = (early, 0) if early else (outcome_of(change), programming)
+            results.append(ResourceResult(change.kind, change.resource_id, change.operation, outcome, spent, elapsed))
         return encode_results(results)
 
 

@@ -101,6 +101,11 @@ class DesiredState:
             return Outcome(resolved.status, f"its subnet {subnet_id}: {resolved.reason}")
         return pending(f"waits for subnet {subnet_id}")
 
+    def is_used_here(self, subnet_id: str) -> bool:
+        """Whether a port of this host is in the subnet."""
+        index = self.index.get(subnet_id)
+        return index is not None and bool(index.ports)
+
     def router_of(self, subnet_id: str) -> str | None:
         """The router that serves the subnet. Of several the one with the lowest id: the same whatever came first."""
         index = self.index.get(subnet_id)
@@ -327,7 +332,10 @@ class DesiredState:
         if known is not None:
             self._release_port(known, keep=new)
         for fixed in new.fixed_ips:
-            self._index_of(fixed.subnet_id).ports[new.id] = None
+            ports = self._index_of(fixed.subnet_id).ports
+            if not ports:
+                self._mark_subnet(fixed.subnet_id)
+            ports[new.id] = None
         if new.admin_state_up:
             self._claim_port(new)
         self.mark(Kind.PORT, new.id, new.vpc_id)
@@ -368,6 +376,14 @@ class DesiredState:
                 self._mark_neighbor(index.neighbor_macs.holder(known.mac))
             if fixed.subnet_id not in kept_subnets:
                 index.ports.pop(known.id, None)
+                if not index.ports:
+                    self._mark_subnet(fixed.subnet_id)
+
+    def _mark_subnet(self, subnet_id: str) -> None:
+        """A subnet is programmed as long as a port here is in it."""
+        subnet = self.subnets.get(subnet_id)
+        if subnet is not None:
+            self.mark(Kind.SUBNET, subnet_id, subnet.vpc_id)
 
     def _mark_port(self, port_id: str | None) -> None:
         if port_id is not None and port_id in self.ports:

@@ -84,7 +84,9 @@ class OvsDataPlane(DataPlane):
             on_devices=self._on_devices,
         )
         self._wiring = Wiring(self._ovsdb, settings.bridge)
-        self._punts = Punts(self._wiring.port_at, self._send_to_ofport, self._hand_up, settings.tunnel_mtu)
+        self._punts = Punts(
+            self._wiring.port_at, self._send_to_ofport, self._resubmit, self._hand_up, settings.tunnel_mtu
+        )
         self._maker = DeviceMaker(
             settings.make_devices, self._ovsdb, settings.tunnel_mtu, settings.confirm_timeout_s
         )
@@ -352,6 +354,12 @@ class OvsDataPlane(DataPlane):
         programmer = self._programmer
         if programmer is not None:
             programmer.packet_out(messages.packet_out(frame, actions.output(ofport)))
+
+    def _resubmit(self, ofport: int, frame: bytes) -> None:
+        programmer = self._programmer
+        if programmer is not None:
+            through_tables = actions.output(actions.PORT_TABLE)
+            programmer.packet_out(messages.packet_out(frame, through_tables, in_port=ofport))
 
     def _hand_up(self, punt: Punt) -> None:
         self._listener(punt)

@@ -10,10 +10,11 @@ from collections.abc import Callable
 
 from dataplane.base import Punt, PuntReason
 from dataplane.model import PortWanted
+from dataplane.ovs import ipv4
 from dataplane.ovs.icmp import IcmpError, icmp_error
 from dataplane.ovs.openflow.messages import PacketIn
 from dataplane.ovs.pipeline.layout import Feature, cookie_feature
-from dataplane.ovs.pipeline.port import subnet_of
+from dataplane.ovs.pipeline.port import mac_of, subnet_of
 
 _QUEUE_LENGTH = 4096
 
@@ -27,19 +28,22 @@ _ERRORS = {
 class Punts:
     """One thread that answers. `handle` never blocks: under a flood the newest packets are dropped and counted.
 
-    `port_of(ofport)` finds the port a packet came from, `send(ofport, frame)` gives a frame to a port, `listener` gets
-    what only the agent can answer.
+    `port_of(ofport)` finds the port a packet came from, `send(ofport, frame)` gives a frame to a port,
+    `resubmit(ofport, frame)` has the tables look at a frame as if the port had sent it, `listener` gets what only the
+    agent can answer.
     """
 
     def __init__(
         self,
         port_of: Callable[[int], PortWanted | None],
         send: Callable[[int, bytes], None],
+        resubmit: Callable[[int, bytes], None],
         listener: Callable[[Punt], None],
         tunnel_mtu: int,
     ) -> None:
         self._port_of = port_of
         self._send = send
+        self._resubmit = resubmit
         self._listener = listener
         self._tunnel_mtu = tunnel_mtu
         self._queue: queue.Queue[PacketIn | None] = queue.Queue(_QUEUE_LENGTH)
@@ -91,12 +95,25 @@ class Punts:
             self._listener(Punt(PuntReason.DHCP, wanted.id, packet.data))
             return
         error = _ERRORS.get(feature)
-        if error is None:
+        if error is not None:
+            self._answer_routed(packet, wanted, error)
+
+    def _answer_routed(self, packet: PacketIn, wanted: PortWanted, error: IcmpError) -> None:
+        """A routed packet that cannot go on as it is. Its source MAC may have been rewritten already."""
+        parsed = ipv4.parse(packet.data)
+        if parsed is None:
             return
         # The gateway that the guest speaks to: the one of the subnet its own address is in.
-        subnet = subnet_of(wanted, packet.data[26:30]).subnet
+        subnet = subnet_of(wanted, parsed.source).subnet
+        guest_mac = mac_of(wanted, parsed.source)
+        if error is IcmpError.FRAGMENTATION_NEEDED:
+            as_sent = parsed._replace(ethernet=packet.data[:6] + guest_mac + packet.data[12:14])
+            for frame in ipv4.fragments(as_sent, self._tunnel_mtu):
+                self._resubmit(packet.in_port, frame)
         if subnet.gateway_mac is None or subnet.gateway_address is None or len(subnet.gateway_address) != 4:
             return
-        answer = icmp_error(packet.data, error, subnet.gateway_mac, subnet.gateway_address, self._tunnel_mtu)
+        answer = icmp_error(
+            packet.data, error, guest_mac, subnet.gateway_mac, subnet.gateway_address, self._tunnel_mtu
+        )
         if answer is not None:
             self._send(packet.in_port, answer)

@@ -237,16 +237,17 @@ def test_the_order_of_dependence_holds_within_one_turn(bench: Bench) -> None:
     bench.engine.status()
     bench.plane.let_go()
     statuses(last)
-    assert kinds_of(bench.plane.applied[-1]) == [Kind.PORT, Kind.NEIGHBOR, Kind.DHCP]
+    assert kinds_of(bench.plane.applied[-1]) == [Kind.SUBNET, Kind.PORT, Kind.NEIGHBOR, Kind.DHCP]
 
 
 def test_a_broken_data_plane_is_a_failure_and_heals_by_itself(bench: Bench) -> None:
     bench.plane.break_down("it is broken")
-    assert bench.push(goal(subnet(), neighbor(1))) == {"s": FAILURE, "n1": FAILURE}
+    assert bench.push(goal(subnet(), port("p", 9), neighbor(1))) == {"s": FAILURE, "p": FAILURE, "n1": FAILURE}
     assert bench.engine.status()["resources"]["NEIGHBOR"]["failed"] == 1
     bench.plane.heal()
-    bench.plane.wait_for(lambda: key(1) in bench.plane.wanted and Key(Kind.SUBNET, "s") in bench.plane.wanted)
-    assert bench.push(goal(neighbor(1))) == {"n1": SUCCESS}
+    everything = {key(1), Key(Kind.SUBNET, "s"), Key(Kind.PORT, "p")}
+    bench.plane.wait_for(lambda: everything <= bench.plane.wanted.keys())
+    assert bench.push(goal(port("p", 9), neighbor(1))) == {"p": SUCCESS, "n1": SUCCESS}
     assert bench.engine.status()["problems_total"] == 0
 
 

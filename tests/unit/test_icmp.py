@@ -37,7 +37,7 @@ def frame(inner: bytes, *, target_mac: bytes = GATEWAY_MAC, ethertype: int = 0x0
 
 
 def answer(inner: bytes, error: IcmpError = IcmpError.TIME_EXCEEDED, mtu: int = 1450) -> bytes | None:
-    return icmp_error(frame(inner), error, GATEWAY_MAC, GATEWAY, mtu)
+    return icmp_error(frame(inner), error, GUEST_MAC, GATEWAY_MAC, GATEWAY, mtu)
 
 
 def ones_complement_sum(data: bytes) -> int:
@@ -51,7 +51,7 @@ def ones_complement_sum(data: bytes) -> int:
 
 def test_a_known_answer_to_the_byte() -> None:
     inner = bytes.fromhex("4500002400070000 0111beba 0a000005 0a090009") + UDP
-    found = icmp_error(frame(inner), IcmpError.TIME_EXCEEDED, GATEWAY_MAC, GATEWAY, 1450)
+    found = icmp_error(frame(inner), IcmpError.TIME_EXCEEDED, GUEST_MAC, GATEWAY_MAC, GATEWAY, 1450)
     assert found is not None
     assert found[:14] == GUEST_MAC + GATEWAY_MAC + b"\x08\x00"
     assert found[14:34].hex(" ", 4) == "45c00040 00000000 400165f8 0a000001 0a000005"
@@ -118,9 +118,9 @@ def test_no_error_is_sent_about(inner: bytes) -> None:
 
 def test_no_error_is_sent_about_group_frames_and_other_types() -> None:
     group = frame(packet(), target_mac=b"\xff" * 6)
-    assert icmp_error(group, IcmpError.TIME_EXCEEDED, GATEWAY_MAC, GATEWAY, 1450) is None
+    assert icmp_error(group, IcmpError.TIME_EXCEEDED, GUEST_MAC, GATEWAY_MAC, GATEWAY, 1450) is None
     other = frame(packet(), ethertype=0x0806)
-    assert icmp_error(other, IcmpError.TIME_EXCEEDED, GATEWAY_MAC, GATEWAY, 1450) is None
+    assert icmp_error(other, IcmpError.TIME_EXCEEDED, GUEST_MAC, GATEWAY_MAC, GATEWAY, 1450) is None
 
 
 def test_what_may_be_fragmented_is_not_too_big() -> None:
@@ -135,5 +135,5 @@ def test_an_echo_request_and_a_first_fragment_are_answered() -> None:
 @given(st.binary(max_size=80), st.sampled_from(IcmpError))
 def test_no_bytes_make_it_raise(data: bytes, error: IcmpError) -> None:
     for whole in (data, frame(data), frame(packet()[:2] + data), frame(data + packet())):
-        found = icmp_error(whole, error, GATEWAY_MAC, GATEWAY, 1450)
+        found = icmp_error(whole, error, GUEST_MAC, GATEWAY_MAC, GATEWAY, 1450)
         assert found is None or ones_complement_sum(found[14:34]) == ones_complement_sum(found[34:]) == 0xFFFF

@@ -297,6 +297,10 @@ def test_gateways_are_remembered_and_said_not_to_be_programmed(host: FollowingHo
     assert set(able.push(gateway("w")).settled.values()) == {Outcome(Status.DONE)}
 
 
-def test_a_subnet_without_dependents_is_wanted_as_it_is(host: FollowingHost) -> None:
+def test_a_subnet_is_wanted_as_long_as_a_port_is_in_it(host: FollowingHost) -> None:
     host.push(subnet())
+    assert _wanted(host, Kind.SUBNET, "s") is None
+    host.push(port("p", "s 10.0.0.5"))
     assert isinstance(_wanted(host, Kind.SUBNET, "s"), SubnetWanted)
+    host.push(port("p", "t 10.1.0.5", full=True))
+    assert _wanted(host, Kind.SUBNET, "s") is None

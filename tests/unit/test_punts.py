@@ -14,7 +14,7 @@ from dataplane.ovs.pipeline.layout import Feature, cookie
 from dataplane.ovs.punts import Punts
 from tests.unit.desired_world import port, subnet
 from tests.unit.fake_plane import WAIT_S
-from tests.unit.test_icmp import GATEWAY_MAC, frame, packet
+from tests.unit.test_icmp import GATEWAY_MAC, UDP, frame, packet
 
 REF = SubnetRef("s", Segment(NetworkType.VXLAN, 10))
 GATEWAY = SubnetWanted(subnet(gateway="10.0.0.1", gateway_mac=GATEWAY_MAC.hex(":")), REF)
@@ -25,7 +25,8 @@ class Bench:
     def __init__(self) -> None:
         self.sent: queue.Queue[tuple[int, bytes]] = queue.Queue()
         self.heard: queue.Queue[Punt] = queue.Queue()
-        self.punts = Punts({5: WANTED}.get, self._send, self.heard.put, 1450)
+        self.resubmitted: queue.Queue[tuple[int, bytes]] = queue.Queue()
+        self.punts = Punts({5: WANTED}.get, self._send, self._resubmit, self.heard.put, 1450)
         self.broken = False
         self.punts.start()
 
@@ -34,6 +35,9 @@ class Bench:
             self.broken = False
             raise OSError("no room")
         self.sent.put((ofport, data))
+
+    def _resubmit(self, ofport: int, data: bytes) -> None:
+        self.resubmitted.put((ofport, data))
 
     def punt(self, feature: int, data: bytes, ofport: int = 5) -> None:
         self.punts.handle(PacketIn(0, 0, feature << 48, b"", ofport, 0, 0, (0,) * 16, data))
@@ -72,3 +76,23 @@ def test_what_cannot_be_answered_ends_nothing(bench: Bench) -> None:
     bench.heard.get(timeout=WAIT_S)
     assert bench.sent.empty()
     assert (bench.punts.counts["failed"], bench.punts.counts["unknown"]) == (1, 1)
+
+
+def test_too_big_with_df_is_told_to_the_guest_itself(bench: Bench) -> None:
+    """The frame's source MAC has been rewritten by then: the answer goes to the port's own."""
+    routed = GATEWAY_MAC + b"\xfa\x16\x3e\xff\x00\x02" + frame(packet(body=UDP * 100, flags=0x4000))[12:]
+    bench.punt(Feature.PUNT_TOO_BIG, routed)
+    ofport, data = bench.sent.get(timeout=WAIT_S)
+    assert ofport == 5 and data[:6] == WANTED.port.mac and data[34:36] == b"\x03\x04"
+    assert bench.resubmitted.empty()
+
+
+def test_too_big_without_df_goes_on_in_fragments(bench: Bench) -> None:
+    body = bytes(range(256)) * 8
+    routed = GATEWAY_MAC + b"\xfa\x16\x3e\xff\x00\x02" + frame(packet(body=body))[12:]
+    bench.punt(Feature.PUNT_TOO_BIG, routed)
+    first, second = (bench.resubmitted.get(timeout=WAIT_S) for _ in range(2))
+    assert [ofport for ofport, _ in (first, second)] == [5, 5]
+    assert all(len(data) <= 14 + 1450 and data[6:12] == WANTED.port.mac for _, data in (first, second))
+    assert first[1][34:] + second[1][34:] == body
+    assert bench.sent.empty()

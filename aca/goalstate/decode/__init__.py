@@ -4,6 +4,7 @@ Decoding never raises for what a message holds: a resource with a bad field beco
 names the resource, the field and the value, and the rest of the message proceeds.
 """
 
+from aca.goalstate.decode.hosts import concerns
 from aca.goalstate.decode.messages import decode_neighbor_rules, decode_v1, decode_v2
 
-__all__ = ["decode_neighbor_rules", "decode_v1", "decode_v2"]
+__all__ = ["concerns", "decode_neighbor_rules", "decode_v1", "decode_v2"]

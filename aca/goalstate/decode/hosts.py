@@ -42,6 +42,12 @@ def ids_of_others(
     return {number: ids for number, ids in others.items() if ids}
 
 
+def concerns(host_resources: Mapping[str, goalstate_pb2.HostResources], local_addresses: Iterable[str]) -> bool:
+    """Whether a V2 message names this host, or none at all (a multicast reaches hosts that it does not name)."""
+    local = {_host(text) for text in local_addresses}
+    return not host_resources or any(_host(host) in local for host in host_resources)
+
+
 def _host(text: str) -> bytes | str:
     """Equal for all texts of one address."""
     try:

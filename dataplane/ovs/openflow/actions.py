@@ -14,6 +14,7 @@ from dataplane.ovs.openflow.oxm import Field
 
 PORT_MAX: Final = 0xFFFFFF00
 PORT_IN_PORT: Final = 0xFFFFFFF8
+PORT_TABLE: Final = 0xFFFFFFF9
 PORT_CONTROLLER: Final = 0xFFFFFFFD
 PORT_LOCAL: Final = 0xFFFFFFFE
 PORT_ANY: Final = 0xFFFFFFFF

@@ -233,3 +233,9 @@ def shared_macs(port_mac: bytes, pairs: tuple[AddressPair, ...]) -> set[bytes]:
 def subnet_of(wanted: PortWanted, address: bytes) -> SubnetWanted:
     """The port's subnet whose prefix holds the address, else its first."""
     return next((subnet for subnet in wanted.subnets if subnet.subnet.cidr.contains(address)), wanted.subnets[0])
+
+
+def mac_of(wanted: PortWanted, address: bytes) -> bytes:
+    """The MAC that the port uses with a source address of its own or of an allowed pair."""
+    own = (mac for mac, prefix in allowed_pairs(wanted) if prefix.contains(address))
+    return next(own, wanted.port.mac)
