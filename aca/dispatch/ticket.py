@@ -42,7 +42,7 @@ class Ticket:
     started: float
     deadline: float
     silent: frozenset[Kind] = frozenset()
-    """Kinds that get no status."""
+    """Kinds that get no status, unless a resource is refused."""
     parts: list[Part] = field(default_factory=list)
     sealed: bool = False
 
@@ -82,10 +82,11 @@ class Ticket:
 
     def _encode(self, part: Part, now: float, outcome_of: OutcomeOf) -> Statuses:
         elapsed, programming = _microseconds(now - self.started), part.programming_us
-        results: list[ResourceResult] = []
-        if part.changes[0].kind in self.silent:
-            return encode_results(results)
+        silent = part.changes[0].kind in self.silent
+        results = []
         for change, early in zip(part.changes, part.settled, strict=True):
+            if silent and not early:
+                continue
             outcome, spent = (early, 0) if early else (outcome_of(change), programming)
             results.append(ResourceResult(change.kind, change.resource_id, change.operation, outcome, spent, elapsed))
         return encode_results(results)
