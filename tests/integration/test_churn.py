@@ -43,7 +43,9 @@ def _nic(name: str, subnet: Subnet, number: int, host_ip: str) -> Nic:
 
 
 def _round(host: Host, subnets: Sequence[Subnet]) -> list[State]:
-    ports = [_nic(f"churn-{number:05d}-port", subnets[number % 2], 100 + number, host.underlay_ip) for number in range(PORTS)]
+    ports = [
+        _nic(f"churn-{number:05d}-port", subnets[number % 2], 100 + number, host.underlay_ip) for number in range(PORTS)
+    ]
     neighbors = [
         _nic(f"churn-{number}-neighbor", subnets[number % 2], 1000 + number, f"172.16.0.{50 + number % 5}")
         for number in range(NEIGHBORS)
@@ -131,7 +133,8 @@ def test_clients_with_conflicting_revisions_end_at_the_highest(lab: Lab) -> None
 
     def neighbor(number: int, revision: int) -> State:
         # The revision decides host, address and MAC; every tenth is deleted by its last revision.
-        nic = _nic(f"war-{number}", subnets[(number + revision) % 2], 256 * number + revision, f"172.16.0.{100 + revision}")
+        subnet = subnets[(number + revision) % 2]
+        nic = _nic(f"war-{number}", subnet, 256 * number + revision, f"172.16.0.{100 + revision}")
         state = neighbor_state(nic, revision=revision)
         return deletion(state, revision=revision) if number % 10 == 0 and revision == last else state
 
