@@ -9,7 +9,8 @@ from typing import Any
 
 from aca.dispatch.plan import LaneWork, Plan
 from aca.dispatch.retry import RetryQueue
-from aca.goalstate.desired import DesiredState, Dirty
+from aca.goalstate.desired import DesiredState
+from aca.goalstate.records import Dirty
 from dataplane.base import DONE, Applied, Outcome, Status, failed, pending
 from dataplane.model import Key, Kind
 

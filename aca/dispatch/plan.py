@@ -14,8 +14,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from aca.goalstate.desired import DesiredState, Dirty
+from aca.goalstate.desired import DesiredState
 from aca.goalstate.merge import strongest
+from aca.goalstate.records import Dirty
 from dataplane.addresses import format_address
 from dataplane.base import DONE, Batch, Outcome, invalid, pending
 from dataplane.model import (

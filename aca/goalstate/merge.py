@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from aca.goalstate.changes import RouterPatch, TablePatch
+from dataplane.base import Outcome, Status
 from dataplane.model import DhcpBinding, Gateway, Port, Router, RoutingRule, RoutingTable, SecurityGroup, Subnet, Vpc
 
 Value = TypeVar("Value", Vpc, Subnet, Port, SecurityGroup, DhcpBinding, Gateway)
@@ -77,3 +78,11 @@ def strongest(rules: Iterable[RoutingRule]) -> list[RoutingRule]:
     for rule in sorted(rules, key=lambda rule: (rule.priority == 0, rule.priority, rule.id)):
         best.setdefault(rule.destination, rule)
     return list(best.values())
+
+
+def out_of_order(arrived: int, latest: int) -> Outcome:
+    return Outcome(Status.OUT_OF_ORDER, f"revision_number {arrived} is older than {latest}, which is known")
+
+
+def with_revision(value: Any, revision: int) -> Any:
+    return dataclasses.replace(value, revision=revision)

@@ -222,7 +222,7 @@ class FollowingHost:
         for kind in Kind:
             assert not state.store(kind), kind
         assert not state.index and not state.resolved and not state.next_hops
-        assert not state._vpc_subnets and not state._router_lanes
+        assert not state.vpc_subnets and not state.router_lanes
         assert not self.wanted
         assert not self.verdicts
         self.ovs.assert_empty()
