@@ -40,7 +40,7 @@ from dataplane.ovs.neighbors import NeighborBook
 from dataplane.ovs.openflow import actions, messages
 from dataplane.ovs.openflow.errors import OpenFlowError, ProgrammerError
 from dataplane.ovs.openflow.programmer import MAX_CONNECTIONS, FlowProgrammer
-from dataplane.ovs.ovsdb import Device, Ovsdb, OvsdbError
+from dataplane.ovs.ovsdb import BridgeState, Device, Ovsdb, OvsdbError
 from dataplane.ovs.pipeline import parts
 from dataplane.ovs.pipeline.dhcp import dhcp_flows
 from dataplane.ovs.pipeline.flood import flood_flows, segment_flows
@@ -82,6 +82,7 @@ class OvsDataPlane(DataPlane):
             on_connected=lambda: None,
             on_lost=lambda reason: None,
             on_devices=self._on_devices,
+            on_bridge=self._on_bridge,
         )
         self._wiring = Wiring(self._ovsdb, settings.bridge)
         self._punts = Punts(
@@ -128,7 +129,7 @@ class OvsDataPlane(DataPlane):
             self._confirm(work)
             self._maker.remove(orphans)
         except (ProgrammerError, OvsdbError, FutureTimeout) as problem:
-            self._doubt([blame for _, blamed in work.sent for blame in blamed])
+            self._doubt(work.unconfirmed())
             raise DataPlaneError(str(problem) or "no answer in time") from problem
         work.problems.update((Key(Kind.PORT, port_id), failed(why)) for port_id, why in unmade.items())
         self._mark_installed(work)
@@ -329,6 +330,15 @@ class OvsDataPlane(DataPlane):
         self._programmer = None
         self._listener(Lost(reason))
 
+    def _on_bridge(self, state: BridgeState | None) -> None:
+        """Somebody took the bridge or a tunnel away: put it back by the way it came."""
+        if self._programmer is None:
+            return
+        if state is None:
+            self._bring_up.look_again(f"bridge {self._settings.bridge} is gone")
+        elif len(state.ports) < len(self._tunnels):
+            self._bring_up.look_again(f"a tunnel port of {self._settings.bridge} is gone")
+
     def _on_devices(self, names: frozenset[str]) -> None:
         with self._lock:
             concerned = self._wiring.concerned(names)
@@ -369,6 +379,7 @@ class OvsDataPlane(DataPlane):
             return {
                 "kind": "ovs",
                 "bridge": self._settings.bridge,
+                "database_connected": self._ovsdb.connected,
                 "tunnels": {NetworkType(kind).name: port for kind, port in self._tunnels.items()},
                 "wired_ports": len(self._wiring),
                 "neighbors": len(self._neighbors),

@@ -32,6 +32,7 @@ class Work:
     wired: dict[str, Device] = field(default_factory=dict)
     subnets: dict[str, Key] = field(default_factory=dict)
     segments: dict[Segment, Key] = field(default_factory=dict)
+    _sending: list[Blame] = field(default_factory=list)
 
     def note_changes(self, members: Members, on_account_of: Key) -> None:
         subnets, segments = members.take_changed()
@@ -42,9 +43,18 @@ class Work:
         if len(self.transaction.bodies) >= BUNDLE:
             self.send()
 
+    def unconfirmed(self) -> list[Blame]:
+        """Whose flows may or may not stand if this call fails now."""
+        return [*(blame for _, blamed in self.sent for blame in blamed), *self._sending, *self.transaction.blamed]
+
     def send(self) -> None:
-        """Send what has been collected, in bundles; confirmation comes through `sent`."""
+        """Send what has been collected, in bundles; confirmation comes through `sent`.
+
+        Raises ProgrammerError if the switch takes nothing more.
+        """
         bodies, blamed = self.transaction.take()
+        self._sending = blamed
         for start in range(0, len(bodies), BUNDLE):
             future = self.programmer.submit(bodies[start : start + BUNDLE])
             self.sent.append((future, blamed[start : start + BUNDLE]))
+        self._sending = []

@@ -49,6 +49,18 @@ class Backend(Protocol):
         """Kill what forwards and start it again, without anything it had been told."""
         ...
 
+    def cut_tunnels(self, host: Host) -> None:
+        """Take away what carries frames to other hosts, behind the agent's back."""
+        ...
+
+    def wipe(self, host: Host) -> None:
+        """Take away all that the agent has made on the host, behind its back."""
+        ...
+
+    def attached(self, guest: Guest) -> bool:
+        """Try to hand the guest's device to the data plane again. False if that cannot be done yet."""
+        ...
+
 
 class OvsBackend:
     name = "ovs"
@@ -59,6 +71,19 @@ class OvsBackend:
     def crash(self, host: Host) -> None:
         host.ovs.vswitchd.kill()
         host.ovs.vswitchd.start()
+
+    def cut_tunnels(self, host: Host) -> None:
+        host.vsctl("del-port", host.bridge, "vxlan-aca", "--", "del-port", host.bridge, "geneve-aca")
+
+    def wipe(self, host: Host) -> None:
+        host.vsctl("del-br", host.bridge)
+
+    def attached(self, guest: Guest) -> bool:
+        if guest.host.bridge not in guest.host.vsctl("list-br").split():
+            return False
+        if guest.device not in guest.host.vsctl("list-ports", guest.host.bridge).split():
+            guest.attach()
+        return True
 
     def footprint(self, host: Host) -> object:
         """Flows with their cookies, groups, meters, and whose rows in OVSDB carry marks of ours."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.conformance.cloud import Cloud
+from tests.conformance.cloud import Cloud, eventually
 from tests.conformance.network import State, neighbor_state, port_state, router_state, subnet_state
 
 pytestmark = pytest.mark.lab
@@ -59,3 +59,22 @@ def test_the_switch_crashes(cloud: Cloud) -> None:
     cloud.one.agent.wait_ready()
     reply = cloud.one.push(*town.states)
     assert not reply.troubles, reply.troubles
+
+
+def test_the_tunnels_are_deleted_by_hand(cloud: Cloud) -> None:
+    """The agent puts them back, and what went through them goes through them again."""
+    town = Town(cloud)
+    assert town.all_reached()
+    cloud.one.backend.cut_tunnels(cloud.one.host)
+    assert town.all_reached()
+
+
+def test_the_data_plane_is_deleted_by_hand(cloud: Cloud) -> None:
+    """What was not the agent's (the guests' devices on the bridge) is put back by hand as well."""
+    town = Town(cloud)
+    assert town.all_reached()
+    cloud.one.backend.wipe(cloud.one.host)
+    cloud.one.agent.wait_ready()
+    for guest in town.guests[:2]:
+        eventually(lambda g=guest: cloud.one.backend.attached(g), "attached again")  # type: ignore[misc]
+    assert town.all_reached()
