@@ -294,6 +294,7 @@ class Engine:
         for change, outcome in zip(changes, settled, strict=True):
             if outcome is not None:
                 log.warning("refused", resource=change.id, status=outcome.status.value, reason=outcome.reason)
+        self._outcomes.merged(changes, settled)
         part = ticket.add(changes, settled)
         self._try_again(changes, settled)
         for lane, turn in self._plan():
@@ -445,6 +446,16 @@ class Engine:
             return self._state.capabilities.security_groups
         return self._ready or kind not in UPSERT_ORDER
 
+    def _notes(self) -> list[str]:
+        """What holds for this agent as it is, and is no fault of any one resource."""
+        state = self._state
+        notes = []
+        if state.security_groups and not state.capabilities.security_groups:
+            notes.append("Security groups are remembered, not enforced: every port is open.")
+        if state.gateways and not state.capabilities.gateways:
+            notes.append("Gateway states are remembered, not programmed.")
+        return notes
+
     def _status(self) -> dict[str, Any]:
         in_work = self._pool.in_work()
         resources = {
@@ -465,5 +476,7 @@ class Engine:
             "messages_in_hand": len(self._tickets),
             "problems": problems,
             "problems_total": total,
+            "refused": self._outcomes.describe_refused(),
+            "notes": self._notes(),
             "conflicts": conflicts(self._state)[:_MAX_CONFLICTS_SHOWN],
         }

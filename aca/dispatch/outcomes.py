@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from typing import Any
 
 from aca.dispatch.plan import LaneWork, Plan
 from aca.dispatch.retry import RetryQueue
+from aca.goalstate.changes import Change
 from aca.goalstate.desired import DesiredState
 from aca.goalstate.records import Dirty
 from dataplane.base import DONE, Applied, Outcome, Status, failed, pending
 from dataplane.model import Key, Kind
 
 _MAX_PROBLEMS_SHOWN = 1000
+_MAX_REFUSED = 1000
 
 
 class Outcomes:
@@ -25,6 +27,20 @@ class Outcomes:
         self._verdicts: dict[Key, Outcome] = {}
         self._problems: dict[Kind, dict[str, tuple[Outcome, float]]] = {kind: {} for kind in Kind}
         self.retries = RetryQueue()
+        self._refused: dict[Key, tuple[str, float]] = {}
+
+    def merged(self, changes: Iterable[Change], settled: Iterable[Outcome | None]) -> None:
+        """Remember the newest refusals, until a resource is accepted: nothing else would tell of them."""
+        for change, outcome in zip(changes, settled, strict=True):
+            if outcome is None:
+                if self._refused:
+                    self._refused.pop(Key(change.kind, change.id), None)
+                continue
+            key = Key(change.kind, change.id)
+            self._refused.pop(key, None)
+            self._refused[key] = (outcome.reason, time.time())
+            if len(self._refused) > _MAX_REFUSED:
+                del self._refused[next(iter(self._refused))]
 
     def planned(self, dirty: Dirty, plan: Plan) -> None:
         if self._verdicts or plan.verdicts:
@@ -92,6 +108,13 @@ class Outcomes:
             "invalid": refused,
             "failed": broken,
         }
+
+    def describe_refused(self) -> list[dict[str, Any]]:
+        """Resources of which the last message was refused, JSON-ready, oldest first."""
+        return [
+            {"kind": key.kind.name, "id": key.id, "reason": reason, "at": at}
+            for key, (reason, at) in self._refused.items()
+        ]
 
     def describe(self, kinds: Collection[Kind]) -> tuple[list[dict[str, Any]], int]:
         """Problems, JSON-ready, the first thousand; and how many there are."""

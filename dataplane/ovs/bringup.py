@@ -19,6 +19,7 @@ from dataplane.ovs.settings import OvsSettings
 _FIRST_DELAY_S = 0.2
 _MAX_DELAY_S = 5.0
 _CLOSE_TIMEOUT_S = 1.5
+_SAY_AGAIN_S = 1.0
 
 TUNNEL_NAMES: Mapping[NetworkType, str] = {NetworkType.VXLAN: "vxlan-aca", NetworkType.GENEVE: "geneve-aca"}
 _TUNNEL_KINDS: Mapping[NetworkType, str] = {NetworkType.VXLAN: "vxlan", NetworkType.GENEVE: "geneve"}
@@ -52,6 +53,8 @@ class BringUp:
         self._wishes: queue.SimpleQueue[str] = queue.SimpleQueue()
         """Reasons to look again; the empty string ends the thread."""
         self._closing = threading.Event()
+        self._database_up = threading.Event()
+        self._database_trouble = ""
         self._programmer: FlowProgrammer | None = None
         self._thread = threading.Thread(target=self._loop, name="ovs-bring-up", daemon=True)
 
@@ -60,6 +63,7 @@ class BringUp:
 
     def close(self) -> None:
         self._closing.set()
+        self._database_up.set()
         self._wishes.put("")
         if self._thread.is_alive():
             self._thread.join(_CLOSE_TIMEOUT_S)
@@ -69,6 +73,16 @@ class BringUp:
     def look_again(self, reason: str) -> None:
         """Something that the bridge rests on has changed: verify it and connect again. Thread safe."""
         self._wishes.put(reason)
+
+    def database_connected(self) -> None:
+        self._database_up.set()
+
+    def database_lost(self, reason: str) -> None:
+        """Without the database nothing can be said of devices, and a switch that has lost it may stop forwarding."""
+        self._database_trouble = reason
+        if self._database_up.is_set():
+            self._database_up.clear()
+            self.look_again(f"database {self._settings.database}: {reason}")
 
     def _loop(self) -> None:
         delay = _FIRST_DELAY_S
@@ -98,6 +112,9 @@ class BringUp:
         timeout = self._settings.ready_timeout_s
         while not self._wishes.empty():
             self._wishes.get_nowait()
+        while not self._database_up.wait(_SAY_AGAIN_S) and not self._closing.is_set():
+            trouble = self._database_trouble or "no connection"
+            self._down(f"database {self._settings.database}: {trouble}; is Open vSwitch running?")
         if self._closing.is_set():
             return
         ports = self._ovsdb.ensure_bridge(bridge_spec(self._settings)).result(timeout)

@@ -79,8 +79,8 @@ class OvsDataPlane(DataPlane):
         self._ovsdb = Ovsdb(
             settings.database,
             settings.bridge,
-            on_connected=lambda: None,
-            on_lost=lambda reason: None,
+            on_connected=lambda: self._bring_up.database_connected(),
+            on_lost=lambda reason: self._bring_up.database_lost(reason),
             on_devices=self._on_devices,
             on_bridge=self._on_bridge,
         )
@@ -219,7 +219,11 @@ class OvsDataPlane(DataPlane):
             if wanted.port.admin_state_up:
                 self._members.add_port(wanted, device.ofport)
             self._set(transaction, Feature.PORT, key, port_flows(wanted, device.ofport))
-            work.wired[wanted.id] = device
+            if device.is_down:
+                # Its flows stand all the same: once it is up, nothing more is needed.
+                work.problems[key] = pending(f"device {device.name} is down: set it up")
+            else:
+                work.wired[wanted.id] = device
         self._set_dhcp(wanted.id, transaction)
 
     def _remove_port(self, port_id: str, transaction: Transaction) -> None:

@@ -83,7 +83,7 @@ class Wiring:
     def why_unwired(self, wanted: PortWanted, device: Device | None) -> str:
         name = wanted.port.device_name
         if device is not None:
-            return f"device {device.name} has no OpenFlow port yet" + (f": {device.error}" if device.error else "")
+            return f"device {device.name}: {device.error or 'the switch has given it no port number yet'}"
         other = self._ovsdb.by_name(name)
         if other is not None:
             owner = other.iface_id or self._first_of(name, "")
@@ -108,4 +108,4 @@ class Wiring:
         device, wired = self.find_device(wanted), self._devices.get(port_id)
         if device is None or wired is None:
             return device is not wired
-        return (device.ofport, device.name, device.error) != (wired.ofport, wired.name, wired.error)
+        return any(getattr(device, name) != getattr(wired, name) for name in ("ofport", "name", "error", "is_down"))

@@ -26,7 +26,6 @@ from tests.lab import AgentProcess, GuestSpec, Host, Lab, wait_until
 
 pytestmark = pytest.mark.lab
 
-WARM_UP = 30
 PORTS, NEIGHBORS = 4, 30
 
 
@@ -85,7 +84,8 @@ def test_rounds_of_create_and_delete_leave_nothing(lab: Lab, rounds: int) -> Non
             _push(agent, states)
             _push(agent, deletions)
 
-    go(WARM_UP)
+    # Allocators reach their level only after as many rounds again.
+    go(rounds)
     backend = OvsBackend()
     before = backend.footprint(host), agent.threads
     fds, memory = agent.fds, agent.rss_bytes

@@ -47,13 +47,18 @@ def test_bridge_as_wanted_needs_nothing() -> None:
 
 
 @pytest.mark.parametrize(
-    ("present", "wanted", "written"),
+    ("present", "wanted", "refused"),
     [("", "system", False), ("system", "", False), ("", "netdev", True), ("netdev", "system", True)],
 )
-def test_empty_datapath_type_is_the_system_one(present: str, wanted: str, written: bool) -> None:
+def test_a_bridge_of_another_datapath_type_is_left_alone(present: str, wanted: str, refused: bool) -> None:
+    """An empty one is the system's. Changing it would make the bridge anew, with everything on it."""
     bridge = replace(BRIDGE, datapath_type=present)
     spec = BridgeSpec("br-int", wanted, None, (), ())
-    assert bool(ops.update_bridge(bridge, spec)) == written
+    if refused:
+        with pytest.raises(OvsdbError, match="delete the bridge"):
+            ops.update_bridge(bridge, spec)
+    else:
+        assert ops.update_bridge(bridge, spec) == ()
 
 
 @pytest.mark.parametrize(

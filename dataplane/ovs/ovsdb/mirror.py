@@ -42,11 +42,12 @@ COLUMNS: Mapping[str, tuple[str, ...]] = MappingProxyType(
             "mac_in_use",
             "mtu",
             "mtu_request",
+            "admin_state",
             "error",
         ),
     }
 )
-"""What is monitored. Statistics and states, which change all the time, are left out on purpose."""
+"""What is monitored. Statistics and link states, which change all the time, are left out on purpose."""
 
 KERNEL_DEVICES = ("", "system")
 GONE = "the host has no such device any more"
@@ -316,6 +317,7 @@ def _device(row: Any, plain: InterfaceRow) -> Device:
         external_ids=MappingProxyType(dict(plain.external_ids)),
         uuid=plain.uuid,
         ifindex=_one(row, "ifindex") or None,
+        is_down=_one(row, "admin_state") == "down",
     )
 
 
@@ -323,7 +325,8 @@ def _notable(device: Device | None) -> tuple[object, ...] | None:
     """What a change of is worth a call. Not external_ids but iface-id: our own marks are written there."""
     if device is None:
         return None
-    return (device.uuid, device.ifindex, device.ofport, device.iface_id, device.error, device.mac, device.mtu)
+    wiring = (device.uuid, device.ifindex, device.ofport, device.iface_id, device.error, device.is_down)
+    return (*wiring, device.mac, device.mtu)
 
 
 # Rows are read through the datum behind the attribute: the attribute makes three copies of a value and looks up

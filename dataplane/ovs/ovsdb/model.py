@@ -70,6 +70,8 @@ class Device:
     The switch in user space does not receive from such a new device until its port was deleted and then added, in
     two transactions (tried on OVS 3.1).
     """
+    is_down: bool = False
+    """Administratively down: the switch passes nothing through it."""
 
 
 @dataclass(frozen=True, slots=True)

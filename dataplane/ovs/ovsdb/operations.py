@@ -80,12 +80,20 @@ def create_bridge(root: RootRow, spec: BridgeSpec) -> tuple[Operation, ...]:
 
 
 def update_bridge(bridge: BridgeRow, spec: BridgeSpec) -> tuple[Operation, ...]:
-    """What differs in the bridge's own row; not its ports. The datapath id is only set if there is none."""
+    """What differs in the bridge's own row; not its ports. The datapath id is only set if there is none.
+
+    Raises OvsdbError if the bridge has another datapath type.
+    """
     columns: dict[str, Any] = {}
     if bridge.fail_mode != "secure":
         columns["fail_mode"] = "secure"
-    if (bridge.datapath_type or DEFAULT_DATAPATH_TYPE) != (spec.datapath_type or DEFAULT_DATAPATH_TYPE):
-        columns["datapath_type"] = spec.datapath_type
+    present, wanted_type = (text or DEFAULT_DATAPATH_TYPE for text in (bridge.datapath_type, spec.datapath_type))
+    if present != wanted_type:
+        # Changing it makes the bridge anew, with everything on it.
+        raise OvsdbError(
+            f"bridge {spec.name} exists with datapath type {present!r}, the settings say {wanted_type!r}: "
+            "change dataplane.ovs.datapath_type, or delete the bridge"
+        )
     operations = []
     if columns:
         operations.append(_update("Bridge", bridge.uuid, columns))

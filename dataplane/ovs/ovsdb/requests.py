@@ -297,7 +297,7 @@ def _own_interface(view: View, name: str, what: str) -> InterfaceRow | None:
     if row is None and view.has_port(name):
         raise OvsdbError(f"{what} {name}: a port of that name has another interface")
     if row is not None and not row.port:
-        raise OvsdbError(f"{what} {name}: it is on another bridge")
+        raise OvsdbError(f"{what} {name}: it is on another bridge; take it off there (ovs-vsctl del-port {name})")
     return row
 
 
