@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -57,6 +58,8 @@ from dataplane.ovs.work import Work
 _SLICE = 1000
 """Resources that are rendered under one hold of the lock."""
 _PORTS_PER_CONNECTION = 16
+
+_LOG = logging.getLogger(__name__)
 
 INSTALLED = "aca-installed"
 INSTALLED_AT = "aca-installed-ts"
@@ -212,10 +215,12 @@ class OvsDataPlane(DataPlane):
         key = Key(Kind.PORT, wanted.id)
         if device is None or device.ofport is None:
             work.problems[key] = pending(self._wiring.why_unwired(wanted, device))
-            self._wiring.unwire(wanted.id)
+            if self._wiring.unwire(wanted.id) is not None:
+                _LOG.info("port %s has lost its device", wanted.id)
             self._set(transaction, Feature.PORT, key, ())
         else:
-            self._wiring.wire(wanted.id, device, device.ofport)
+            if self._wiring.wire(wanted.id, device, device.ofport):
+                _LOG.info("port %s is on device %s, OpenFlow port %d", wanted.id, device.name, device.ofport)
             if wanted.port.admin_state_up:
                 self._members.add_port(wanted, device.ofport)
             self._set(transaction, Feature.PORT, key, port_flows(wanted, device.ofport))

@@ -53,10 +53,12 @@ class Wiring:
                 self._by_device_name.pop(before.port.device_name, None)
         return before, self.unwire(port_id), heirs
 
-    def wire(self, port_id: str, device: Device, ofport: int) -> None:
-        self.unwire(port_id)
+    def wire(self, port_id: str, device: Device, ofport: int) -> bool:
+        """Note the device that carries a port. Returns whether another or none did before."""
+        before = self.unwire(port_id)
         self._devices[port_id] = device
         self._by_ofport[ofport] = port_id
+        return before is None or (before.name, before.ofport) != (device.name, ofport)
 
     def unwire(self, port_id: str) -> Device | None:
         device = self._devices.pop(port_id, None)
