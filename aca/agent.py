@@ -1,7 +1,8 @@
 """The agent as a whole: builds the parts, starts and stops them in order.
 
-Start: log, engine (it opens the data plane), servers; these listen at once, ready or not. Stop: no new messages, what
-is in hand is finished or answered, servers, engine; all within five seconds. Traffic keeps flowing.
+Start: log, servers, which listen at once, ready or not, engine (it opens the data plane): an agent that is refused its
+sockets, because another runs, has not touched the data plane. Stop: no new messages, what is in hand is finished or
+answered, servers, engine; all within five seconds. Traffic keeps flowing.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from typing import Any, Protocol
 import structlog
 
 from aca import interpreter
-from aca.config import ConfigError, Settings
+from aca.config import DataPlaneKind, Settings
 from aca.telemetry.logs import configure_logging
 from aca.transport import intake
 from aca.transport.admin import AdminServer
@@ -65,14 +66,8 @@ class Engine(intake.Engine, Protocol):
 
 
 def backend_settings(settings: Settings) -> object:
-    """The settings object of the configured backend: the only place that knows both sides. Raises ConfigError."""
-    try:
-        make = _BACKEND_SETTINGS[settings.dataplane.kind]
-    except KeyError:
-        raise ConfigError(
-            f"dataplane.kind: {settings.dataplane.kind!r} is refused: must be one of {', '.join(_BACKEND_SETTINGS)}"
-        ) from None
-    return make(settings)
+    """The settings object of the configured backend: the only place that knows both sides."""
+    return _BACKEND_SETTINGS[settings.dataplane.kind](settings)
 
 
 def _ovs_settings(settings: Settings) -> object:
@@ -92,11 +87,11 @@ def _ovs_settings(settings: Settings) -> object:
     )
 
 
-_BACKEND_SETTINGS: Mapping[str, Callable[[Settings], object]] = {"ovs": _ovs_settings}
+_BACKEND_SETTINGS: Mapping[DataPlaneKind, Callable[[Settings], object]] = {"ovs": _ovs_settings}
 
 
 def build_engine(settings: Settings) -> Engine:
-    """The engine on the configured data plane, not started. Raises ConfigError and StartError."""
+    """The engine on the configured data plane, not started. Raises StartError."""
     from aca.dispatch.engine import Engine as RealEngine
     from aca.dispatch.engine import EngineSettings
 
@@ -141,10 +136,10 @@ class Agent:
     def start(self) -> Sequence[str]:
         """Start everything; returns the addresses listened on. Raises StartError, with everything stopped again."""
         try:
-            self._engine.start()
             self._thread.start()
-            bound = self._thread.run(self._server.start(), _START_TIMEOUT_S)
             self._thread.run(self._admin.start(), _START_TIMEOUT_S)
+            bound = self._thread.run(self._server.start(), _START_TIMEOUT_S)
+            self._engine.start()
         except (DataPlaneError, ListenError) as error:
             self.stop()
             raise StartError(str(error)) from None
@@ -189,7 +184,7 @@ def run_agent(settings: Settings, make_engine: Callable[[Settings], Engine] = bu
     """Run until SIGTERM or SIGINT; then stop and return, or at the latest exit 0, within 5 s of the signal.
 
     A second signal exits at once. To be called by the main thread of a process that does nothing else. Raises
-    ConfigError and StartError.
+    StartError.
     """
     configure_logging(settings.log.level, settings.log.format)
     signals = _Signals()

@@ -15,7 +15,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args, get_origin
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+)
 from pydantic.fields import FieldInfo
 
 from dataplane.addresses import AddressError, format_address, is_unicast_address, parse_address
@@ -49,6 +58,15 @@ def _check_address(text: str) -> str:
     if not is_unicast_address(address):
         raise ValueError("must be an address that a host can own (not loopback, multicast or unspecified)")
     return format_address(address)
+
+
+def _is_ipv4(address: str) -> bool:
+    return len(parse_address(address)) == 4
+
+
+def _spell_level(value: object) -> object:
+    """Levels may be written in any case."""
+    return value.lower() if isinstance(value, str) and value.lower() in get_args(Level) else value
 
 
 def _check_listen(text: str) -> str:
@@ -87,6 +105,8 @@ Addresses = Annotated[tuple[Address, ...], BeforeValidator(_split)]
 Listen = Annotated[str, AfterValidator(_check_listen)]
 Listens = Annotated[tuple[Listen, ...], BeforeValidator(_split)]
 UdpPort = Annotated[int, Field(ge=1, le=65535)]
+DataPlaneKind = Literal["ovs"]
+Level = Literal["debug", "info", "warning", "error"]
 
 
 class _Section(BaseModel):
@@ -105,14 +125,24 @@ class HostSettings(_Section):
         "neighbours on them are local.",
     )
     tunnel_address: Address | None = Field(
-        default=None, description="Data path address: where tunnels of this host end.",
-        json_schema_extra={"shown_default": "the first of host.addresses"},
+        default=None, validate_default=True, description="Data path address: where tunnels of this host end, IPv4.",
+        json_schema_extra={"shown_default": "the first IPv4 address of host.addresses"},
     )
+
+    @field_validator("tunnel_address")
+    @classmethod
+    def _check_tunnel_address(cls, value: str | None, info: ValidationInfo) -> str | None:
+        if value is not None and not _is_ipv4(value):
+            raise ValueError("tunnels end at IPv4 addresses")
+        # Addresses that were refused are not in the data.
+        if value is None and not any(map(_is_ipv4, info.data.get("addresses", ["0.0.0.0"]))):
+            raise ValueError("tunnels end at IPv4 addresses, and host.addresses has none")
+        return value
 
     @property
     def data_path_address(self) -> str:
-        """The tunnel address, or the first address if none is set."""
-        return self.tunnel_address or self.addresses[0]
+        """The tunnel address, or the first IPv4 address if none is set."""
+        return self.tunnel_address or next(filter(_is_ipv4, self.addresses))
 
     @property
     def packed_addresses(self) -> frozenset[bytes]:
@@ -136,7 +166,10 @@ class GrpcSettings(_Section):
 class AdminSettings(_Section):
     """Local socket for `aca status`"""
 
-    socket: Path = Field(default=Path("/run/aca/admin.sock"), description="Path of the socket, for the owner only.")
+    socket: Path = Field(
+        default=Path("/run/aca/admin.sock"), description="Path of the socket, which only the agent's user (normally "
+        "root) may open. Missing directories are made.",
+    )
 
 
 class OvsDataPlaneSettings(_Section):
@@ -165,7 +198,7 @@ class OvsDataPlaneSettings(_Section):
 class DataPlaneSettings(_Section):
     """Data plane"""
 
-    kind: str = Field(default="ovs", min_length=1, description="Which data plane to program.")
+    kind: DataPlaneKind = Field(default="ovs", description="Which data plane to program.")
     workers: int = Field(default=4, ge=1, le=64, description="Threads that program it.")
     default_network_type: Literal["vxlan", "geneve"] = Field(
         default="vxlan", description="Encapsulation of subnets that do not name one."
@@ -187,7 +220,7 @@ class DataPlaneSettings(_Section):
 class LogSettings(_Section):
     """Logging, to standard error"""
 
-    level: Literal["debug", "info", "warning", "error"] = Field(default="info", description="Least level written.")
+    level: Annotated[Level, BeforeValidator(_spell_level)] = Field(default="info", description="Least level written.")
     format: Literal["console", "json"] = Field(default="console", description="For people or one JSON object a line.")
 
 
@@ -375,6 +408,9 @@ def _explain(error: ValidationError, infos: Mapping[str, SettingInfo], origins: 
             )
             continue
         what = detail["ctx"]["error"] if detail["type"] == "value_error" else _sentence(detail["msg"], info)
+        if detail["input"] is None:  # no way of giving a setting can say that: it is a default that does not fit
+            problems.append(f"{name} must be set: {what}")
+            continue
         place = f" (item {int(rest[0]) + 1})" if rest and isinstance(rest[0], int) else ""
         problems.append(f"{origins.get(name, name)}{place}: {detail['input']!r} is refused: {what}")
     return problems
@@ -390,4 +426,6 @@ def _setting_of(loc: tuple[int | str, ...], infos: Mapping[str, SettingInfo]) ->
 
 def _sentence(message: str, info: SettingInfo) -> str:
     text = re.sub(r"^(Input|Value|Tuple|String) should", "must", message)
+    if number := re.match(r"must be a valid (integer|number)\b", text):
+        return f"must be {'an' if number[1] == 'integer' else 'a'} {number[1]}"
     return text if text != message or "|" not in info.kind else f"must be one of {info.kind}"

@@ -58,11 +58,16 @@ def failed(reason: str) -> Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Upserts and removals (ids) of one kind. An id stands in one of the two at most, and there once."""
+    """Changes of one kind. An id stands in one of the three at most, and there once.
+
+    `removals` are gone for good, whoever programmed them. `withheld` are wanted but cannot be programmed now: what this
+    agent has programmed of them goes, but not what one before it has, since it may only be that not all is known yet.
+    """
 
     kind: Kind
     upserts: Sequence[Wanted] = ()
     removals: Sequence[str] = ()
+    withheld: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -270,12 +270,15 @@ class SubnetWanted:
 class PortWanted:
     """A local port together with its subnets (in the order of its fixed IPs, each once).
 
-    `held` are the fixed IPs that no later resource has claimed; only those are reachable.
+    `held` are the fixed IPs that no later resource has claimed, `mac_held` the ids of the subnets in which that is so
+    of its MAC; only there it is reachable. Not `complete` if some of its subnets are not known yet.
     """
 
     port: Port
     subnets: tuple[SubnetWanted, ...]
     held: tuple[FixedIp, ...]
+    mac_held: frozenset[str]
+    complete: bool = True
 
     @property
     def id(self) -> str:

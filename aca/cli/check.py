@@ -12,10 +12,10 @@ from rich.table import Table
 
 from aca.cli.console import MANY, CommandError, line, output, table, verdict
 from aca.cli.goalstates import GoalStateFile, layout_option, read_goal_state
-from aca.cli.names import kind_name, operation_name
+from aca.cli.names import bare_reason, kind_name, operation_name
 from aca.goalstate.changes import Change
 from aca.goalstate.decode import decode_v1, decode_v2
-from dataplane.addresses import AddressError, parse_address
+from dataplane.addresses import AddressError, format_address, parse_address
 from goalstate_proto.goalstate_pb2 import GoalState
 
 
@@ -28,13 +28,18 @@ from goalstate_proto.goalstate_pb2 import GoalState
     "hosts",
     multiple=True,
     metavar="ADDRESS",
-    help="Only what is meant for the host of this address (repeat for all its addresses). [default: everything]",
+    help="Only what a second-layout file means for the host of this address (repeat for all its addresses); the first "
+    "layout names no hosts. [default: everything]",
 )
 def check(files: tuple[Path, ...], v1: bool, v2: bool, hosts: tuple[str, ...]) -> None:
     """Validate goal states without an agent.
 
     FILES are in text form (.txtpb), JSON (.json) or binary (.pb, .bin), of either layout: '.v1.' or '.v2.' in the name
-    decides, else the content. Prints the resources and every error.
+    decides, else the content. '-' is standard input.
+
+    Prints the resources, and of each that is invalid the first error: when that is mended, check again. Valid says that
+    an agent takes the resource, not that the data plane of this or another host can program it: what a resource refers
+    to, devices and what the data plane is capable of only show when it is pushed.
 
     Exit status: 0 all valid; 1 a resource is invalid; 2 a file cannot be read as a goal state.
     """
@@ -46,21 +51,23 @@ def check(files: tuple[Path, ...], v1: bool, v2: bool, hosts: tuple[str, ...]) -
 
 
 def _addresses(hosts: Iterable[str]) -> frozenset[str]:
-    for host in hosts:
-        try:
-            parse_address(host)
-        except AddressError as error:
-            raise CommandError(f"--host: {error}") from None
-    return frozenset(hosts)
+    try:
+        return frozenset(format_address(parse_address(host)) for host in hosts)
+    except AddressError as error:
+        raise CommandError(f"--host: {error}") from None
 
 
 def _check_file(file: GoalStateFile, addresses: frozenset[str]) -> int:
     """Prints what a file holds and returns the number of invalid resources."""
+    empty = file.is_empty
     changes = list(itertools.chain.from_iterable(_decode(file, addresses)))
     bad = [change for change in changes if change.error]
-    title = f"{file.path}: {file.layout.value}, {len(changes)} resources, {len(bad)} invalid"
     console = output()
-    line(console, title)
+    line(console, f"{file.name}: {file.layout.value}, {len(changes)} resources, {len(bad)} invalid")
+    if empty:
+        line(console, "it is empty: it holds no resources")
+    elif not changes:
+        line(console, f"nothing is for host {', '.join(sorted(addresses))}" if addresses else "it holds no resources")
     if len(changes) > MANY:
         console.print(_summary(changes))
     shown = bad if len(changes) > MANY else changes
@@ -89,7 +96,7 @@ def _listing(changes: Iterable[Change]) -> Table:
                 operation_name(change.operation),
                 str(change.revision),
                 verdict("invalid" if change.error else "valid"),
-                change.error,
+                bare_reason(change.error, kind_name(change.kind), change.resource_id),
             )
             for change in changes
         ),
@@ -103,5 +110,3 @@ def _summary(changes: Iterable[Change]) -> Table:
         ["kind", ">valid", ">invalid"],
         ((kind_name(kind), str(counts[kind, False]), str(counts[kind, True])) for kind in kinds),
     )
-
-

@@ -1,9 +1,10 @@
-"""Goal states in files: text (.txtpb), JSON or binary, in either layout."""
+"""Goal states in files or from standard input: text (.txtpb), JSON or binary, in either layout."""
 
 from __future__ import annotations
 
 import enum
 import re
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -36,13 +37,32 @@ _FORM_OF_SUFFIX = {
     ".bin": _Form.BINARY,
 }
 _LAYOUT_IN_NAME = re.compile(r"\.(v1|v2)(?:\.|$)")
+_STANDARD_INPUT = Path("-")
+# What protobuf's JSON parser says: where it was, one field in another, and what is wrong, with every known field.
+_JSON_FIELDS = re.compile(r"(?:Failed to parse \w+ field: )+")
+_JSON_UNKNOWN = re.compile(r'Message type "[^"]*" has no field named "([^"]*)" at "([^"]*)"')
 
 
 @dataclass(frozen=True, slots=True)
 class GoalStateFile:
     path: Path
+    """'-' for standard input."""
     layout: Layout
     message: GoalState | GoalStateV2
+
+    @property
+    def name(self) -> str:
+        """The path as given, for people."""
+        return name_of(self.path)
+
+    @property
+    def is_empty(self) -> bool:
+        """No resource is in it."""
+        return not _holds_states(self.message)
+
+
+def name_of(path: Path) -> str:
+    return "standard input" if path == _STANDARD_INPUT else str(path)
 
 
 def layout_option(v1: bool, v2: bool) -> Layout | None:
@@ -55,14 +75,16 @@ def layout_option(v1: bool, v2: bool) -> Layout | None:
 
 
 def read_goal_state(path: Path, layout: Layout | None) -> GoalStateFile:
-    """The goal state in a file. Without `layout`, '.v1.' or '.v2.' in the name decides, else what the content fits.
+    """The goal state in a file, or in standard input if the path is '-'.
+
+    Without `layout`, '.v1.' or '.v2.' in the name decides, else what the content fits.
 
     Raises CommandError naming the file and what is wrong with it.
     """
     try:
-        data = path.read_bytes()
+        data = sys.stdin.buffer.read() if path == _STANDARD_INPUT else path.read_bytes()
     except OSError as error:
-        raise CommandError(f"{path}: cannot be read: {error.strerror}") from None
+        raise CommandError(f"{name_of(path)}: cannot be read: {error.strerror}") from None
     if layout is None and (named := _LAYOUT_IN_NAME.search(path.name)):
         layout = Layout(named[1])
     form = _FORM_OF_SUFFIX.get(path.suffix) or _form_of(data)
@@ -72,10 +94,24 @@ def read_goal_state(path: Path, layout: Layout | None) -> GoalStateFile:
         try:
             fitting.append(GoalStateFile(path, candidate, _parse(data, form, candidate)))
         except (DecodeError, text_format.ParseError, json_format.ParseError, UnicodeDecodeError) as error:
-            reasons.append(f"as {candidate.value}: {error}")
+            reasons.append(f"as {candidate.value}: {_sentence(error)}")
     if not fitting:
-        raise CommandError("\n  ".join([f"{path}: is not a goal state in {form.value} form", *reasons]))
+        raise CommandError("\n  ".join([f"{name_of(path)}: is not a goal state in {form.value} form", *reasons]))
     return fitting[0] if len(fitting) == 1 else _better(path, data, fitting)
+
+
+def _sentence(error: Exception) -> str:
+    """What a parser says, in short: 'no field "idd" at GoalState.port_states[0].configuration'."""
+    text = str(error)
+    if not isinstance(error, json_format.ParseError):
+        return text
+    text = text.partition("\n")[0].rstrip(".")
+    if unknown := _JSON_UNKNOWN.search(text):
+        return f'no field "{unknown[1]}" at {unknown[2]}'
+    if (fields := _JSON_FIELDS.match(text)) is None:
+        return text
+    path = ".".join(re.findall(r"parse (\w+) field", fields[0]))
+    return f"{path}: {text[fields.end() :]}"
 
 
 def _form_of(data: bytes) -> _Form:
@@ -106,7 +142,7 @@ def _better(path: Path, data: bytes, fitting: list[GoalStateFile]) -> GoalStateF
         return fitting[-1]
     misfits = [_misfit(data, file.layout) for file in fitting]
     if misfits[0] == misfits[1]:
-        raise CommandError(f"{path}: could be either layout; say --v1 or --v2")
+        raise CommandError(f"{name_of(path)}: could be either layout; say --v1 or --v2")
     return fitting[misfits.index(min(misfits))]
 
 

@@ -16,7 +16,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from aca.cli.client import AgentClient, Outcome, Push
 from aca.cli.console import MANY, errors, line, output, table, verdict
 from aca.cli.goalstates import GoalStateFile, layout_option, read_goal_state
-from aca.cli.names import kind_name, operation_name, status_name
+from aca.cli.names import bare_reason, kind_name, operation_name, status_name
+from aca.cli.target import check_target
 from goalstate_proto import common_pb2
 
 _FAILED = frozenset({common_pb2.FAILURE, common_pb2.INVALID_ARG, common_pb2.OUT_OF_ORDER})
@@ -25,7 +26,9 @@ _NOT_DONE = _FAILED | {common_pb2.PENDING}
 
 @click.command(short_help="Push goal states to an agent.")
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
-@click.option("--to", "target", required=True, metavar="HOST:PORT", help="The agent; unix:/PATH works too.")
+@click.option(
+    "--to", "target", required=True, metavar="HOST:PORT", help="The agent, e.g. 127.0.0.1:50001; unix:/PATH works too."
+)
 @click.option("--v1", is_flag=True, help="The files are of the first layout (GoalState).")
 @click.option("--v2", is_flag=True, help="The files are of the second layout (GoalStateV2).")
 @click.option("--repeat", type=click.IntRange(1), default=1, show_default=True, help="Send all files so many times.")
@@ -56,11 +59,12 @@ def push(
     """Push goal states to an agent, one after another, and print what became of each resource.
 
     FILES are in text form (.txtpb), JSON (.json) or binary (.pb, .bin), of either layout: '.v1.' or '.v2.' in the name
-    decides, else the content. The first layout goes by the unary call, the second by the stream.
+    decides, else the content. '-' is standard input. The first layout goes by the unary call, the second by the stream.
 
     Exit status: 0 no resource failed (PENDING is no failure without --fail-pending); 1 a resource is FAILURE,
     INVALID_ARG or OUT_OF_ORDER; 2 a file cannot be read, or the agent cannot be reached or refused the call.
     """
+    check_target(target)
     layout = layout_option(v1, v2)
     messages = [read_goal_state(path, layout) for path in files] * repeat
     done: list[Push] = []
@@ -101,19 +105,21 @@ def _report(done: Sequence[Push], as_json: bool) -> None:
 def _print_listing(console: Console, outcomes: Sequence[Outcome]) -> None:
     if not outcomes:
         return
+    # Agents that make no devices, as ours, never fill this in.
+    devices = [">devices ms"] if any(outcome.network_us for outcome in outcomes) else []
     console.print(
         table(
-            ["kind", "id", "operation", "status", ">data plane ms", ">devices ms", ">total ms", "reason"],
+            ["kind", "id", "operation", "status", ">data plane ms", *devices, ">total ms", "reason"],
             (
                 (
                     kind_name(outcome.kind),
-                    outcome.id,
+                    outcome.label,
                     operation_name(outcome.operation),
                     verdict(status_name(outcome.status)),
                     _ms(outcome.dataplane_us),
-                    _ms(outcome.network_us),
+                    *[_ms(outcome.network_us) for _ in devices],
                     _ms(outcome.elapsed_us),
-                    outcome.reason,
+                    _reason(outcome),
                 )
                 for outcome in outcomes
             ),
@@ -128,7 +134,7 @@ def _print_summary(console: Console, outcomes: Iterable[Outcome]) -> None:
         group = (outcome.kind, outcome.status)
         elapsed.setdefault(group, []).append(outcome.elapsed_us)
         if outcome.reason:
-            reasons.setdefault(group, Counter())[outcome.reason] += 1
+            reasons.setdefault(group, Counter())[_reason(outcome)] += 1
     console.print(
         table(
             ["kind", "status", ">resources", ">median ms", ">max ms", "most frequent reason"],
@@ -160,13 +166,17 @@ def _print_times(console: Console, done: Sequence[Push], resources: int) -> None
     line(console, text)
 
 
+def _reason(outcome: Outcome) -> str:
+    return bare_reason(outcome.reason, kind_name(outcome.kind), outcome.id)
+
+
 def _ms(microseconds: float) -> str:
     return f"{microseconds / 1000:.2f}"
 
 
 def _as_json(result: Push) -> dict[str, Any]:
     return {
-        "file": str(result.file.path),
+        "file": result.file.name,
         "layout": result.file.layout.value,
         "seconds": round(result.seconds, 6),
         "total_us": result.total_us,

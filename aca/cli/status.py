@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,17 +13,20 @@ import grpc
 from rich.console import Console
 
 from aca.cli.console import CommandError, line, output, table, verdict
+from aca.cli.names import bare_reason
 from aca.config import AdminSettings
 from goalstate_proto import aca_pb2, aca_pb2_grpc
 
 _TIMEOUT_S = 10.0
+_DENIED = "permission denied: only the agent's user may ask it; run as root"
 _COUNTS = ("desired", "programmed", "pending", "invalid", "failed")
 
 
 @click.command()
 @click.option(
     "--socket",
-    type=click.Path(path_type=Path),
+    # Not looked at by click: we say more about a socket that is not for this user.
+    type=click.Path(path_type=Path, readable=False),
     default=AdminSettings.model_fields["socket"].default,
     envvar="ACA_ADMIN__SOCKET",
     show_default=True,
@@ -33,6 +36,8 @@ _COUNTS = ("desired", "programmed", "pending", "invalid", "failed")
 @click.option("--json", "as_json", is_flag=True, help="Print the whole status as JSON.")
 def status(socket: Path, as_json: bool) -> None:
     """Show what is desired, programmed and pending, and why.
+
+    Only the agent's user, normally root, may ask it.
 
     Exit status: 0 printed; 2 no agent answers on the socket.
     """
@@ -59,9 +64,11 @@ def _reason(socket: Path, error: Any) -> str:
         if not socket.exists():
             return "there is no such socket; is the agent running?"
     except PermissionError:
-        return "permission denied; it is for the agent's user only"
+        return _DENIED
     details: str = error.details() or error.code().name
-    return "permission denied; it is for the agent's user only" if "ermission denied" in details else details
+    if "ermission denied" in details:
+        return _DENIED
+    return "nobody answers there; is the agent running?" if "onnection refused" in details else details
 
 
 def _show(console: Console, document: Mapping[str, Any]) -> None:
@@ -80,21 +87,45 @@ def _show(console: Console, document: Mapping[str, Any]) -> None:
             ([kind, *(str(count[column]) for column in _COUNTS)] for kind, count in document["resources"].items()),
         )
     )
-    problems = document["problems"]
-    total = document["problems_total"]
-    title = f"problems ({len(problems)} of {total})" if total > len(problems) else "problems"
-    _show_entries(console, title, problems, ("kind", "id", "status", "reason"))
+    _show_problems(console, document)
+    if refused := document.get("refused"):
+        title = "refused (what was known of them before stays programmed)"
+        _show_entries(console, title, _bare(_with_ages(refused)), ("kind", "id", "reason", "ago"))
     conflicts = [
         entry | {"claimed": entry.get("address") or entry.get("mac"), "claimed by others": entry["others"]}
         for entry in document["conflicts"]
     ]
-    _show_entries(console, "conflicts", conflicts, ("subnet", "claimed", "holder", "claimed by others"))
+    if conflicts:
+        _show_entries(console, "conflicts", conflicts, ("subnet", "claimed", "holder", "claimed by others"))
+    else:
+        line(console, "no conflicts")
+    for note in document.get("notes", ()):
+        line(console, f"note: {note}")
+
+
+def _show_problems(console: Console, document: Mapping[str, Any]) -> None:
+    plane, problems, total = document["dataplane"], document["problems"], document["problems_total"]
+    if not plane["ready"]:
+        waiting = sum(count["pending"] for count in document["resources"].values())
+        wait = "1 resource waits" if waiting == 1 else f"{waiting} resources wait"
+        line(console, f"nothing is programmed: data plane not ready: {plane['reason']}; {wait}")
+    elif not problems:
+        line(console, "no problems")
+    if problems:
+        title = f"problems ({len(problems)} of {total})" if total > len(problems) else "problems"
+        _show_entries(console, title, _bare(problems), ("kind", "id", "status", "reason"))
+
+
+def _bare(entries: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    return [{**entry, "reason": bare_reason(entry["reason"], entry["kind"], entry["id"])} for entry in entries]
+
+
+def _with_ages(entries: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    now = time.time()
+    return [{**entry, "ago": _duration(max(0.0, now - entry["at"]))} for entry in entries]
 
 
 def _show_entries(console: Console, title: str, entries: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> None:
-    if not entries:
-        line(console, f"no {title}")
-        return
     line(console, f"{title}:")
     console.print(table(columns, ([verdict(_text(entry.get(column, ""))) for column in columns] for entry in entries)))
 

@@ -52,6 +52,7 @@ Message = GoalState | GoalStateV2 | NeighborRulesRequest
 FORMAT_V1 = 101
 FORMAT_V2 = 102
 _MAX_CONFLICTS_SHOWN = 1000
+_MAX_REFUSALS_LOGGED = 20
 _LARGE = 10_000
 """Resources in a message from which on its memory is given back at once."""
 
@@ -291,9 +292,11 @@ class Engine:
 
     def _merge(self, ticket: Ticket, changes: list[Change]) -> None:
         settled = self._state.merge(changes, time.monotonic())
-        for change, outcome in zip(changes, settled, strict=True):
-            if outcome is not None:
-                log.warning("refused", resource=change.id, status=outcome.status.value, reason=outcome.reason)
+        refused = [(change, outcome) for change, outcome in zip(changes, settled, strict=True) if outcome is not None]
+        for change, outcome in refused[:_MAX_REFUSALS_LOGGED]:
+            log.warning("refused", resource=change.id, status=outcome.status.value, reason=outcome.reason)
+        if len(refused) > _MAX_REFUSALS_LOGGED:
+            log.warning("refused more", resources=len(refused) - _MAX_REFUSALS_LOGGED, see="aca status")
         self._outcomes.merged(changes, settled)
         part = ticket.add(changes, settled)
         self._try_again(changes, settled)
@@ -413,6 +416,9 @@ class Engine:
             self._since = time.time() if self._ready else self._since
         self._ready, self._why_not_ready = False, reason
         self._pool.pause()
+        soon = time.monotonic() + self._settings.not_ready_wait_s
+        for ticket in self._tickets:
+            ticket.deadline = min(ticket.deadline, soon)
         self._tell_readiness()
 
     def _tell_readiness(self) -> None:

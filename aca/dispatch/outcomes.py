@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable
 from typing import Any
 
-from aca.dispatch.plan import LaneWork, Plan
+from aca.dispatch.plan import Absence, LaneWork, Plan
 from aca.dispatch.retry import RetryQueue
 from aca.goalstate.changes import Change
 from aca.goalstate.desired import DesiredState
@@ -62,7 +62,7 @@ class Outcomes:
             for resource_id, wanted in items.items():
                 key = Key(kind, resource_id)
                 outcome = broken or applied.problems.get(key)
-                if broken is not None and wanted is None:
+                if broken is not None and wanted is Absence.DELETED and kind is not Kind.DHCP:
                     # Becoming ready again programs what is desired. This is not: it has to be remembered.
                     outcome = failed(error)
                 if kind is Kind.DHCP:

@@ -11,6 +11,7 @@ VPC, security group and gateway states are remembered and shape the others; no d
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
@@ -43,8 +44,18 @@ from dataplane.model import (
 UPSERT_ORDER = (Kind.SUBNET, Kind.ROUTER, Kind.PORT, Kind.NEIGHBOR, Kind.DHCP)
 REMOVAL_ORDER = tuple(reversed(UPSERT_ORDER))
 
-LaneWork = dict[Kind, dict[str, Wanted | None]]
-"""Kind -> id -> what is wanted; None: nothing (any more)."""
+
+
+class Absence(enum.Enum):
+    """Why nothing is to be programmed of a resource."""
+
+    DELETED = "deleted"
+    WITHHELD = "withheld"
+    """It is wanted, but cannot be programmed as things are."""
+
+
+LaneWork = dict[Kind, dict[str, Wanted | Absence]]
+"""Kind -> id -> what is wanted."""
 
 
 @dataclass(slots=True)
@@ -57,7 +68,7 @@ class Plan:
     verdicts: dict[Key, Outcome] = field(default_factory=dict)
     settled: dict[Key, Outcome] = field(default_factory=dict)
 
-    def add(self, lane: str, kind: Kind, resource_id: str, wanted: Wanted | None) -> None:
+    def add(self, lane: str, kind: Kind, resource_id: str, wanted: Wanted | Absence) -> None:
         self.lanes.setdefault(lane, {}).setdefault(kind, {})[resource_id] = wanted
 
 
@@ -90,12 +101,12 @@ def _plan_subnet(state: DesiredState, plan: Plan, subnet_id: str, lane: str) -> 
     resolved = state.resolved.get(subnet_id)
     if isinstance(resolved, SubnetWanted):
         # Only guests of this host ask for its gateway.
-        plan.add(lane, Kind.SUBNET, subnet_id, resolved if state.is_used_here(subnet_id) else None)
+        plan.add(lane, Kind.SUBNET, subnet_id, resolved if state.is_used_here(subnet_id) else Absence.WITHHELD)
         gateway = resolved.subnet.gateway_address
         if gateway is not None and len(gateway) == 16 and not state.capabilities.ipv6:
             plan.verdicts[Key(Kind.SUBNET, subnet_id)] = invalid(_no_ipv6(f"SUBNET {subnet_id}", "gateway", gateway))
         return
-    plan.add(lane, Kind.SUBNET, subnet_id, None)
+    plan.add(lane, Kind.SUBNET, subnet_id, Absence.WITHHELD if subnet_id in state.subnets else Absence.DELETED)
     if resolved is not None:
         plan.verdicts[Key(Kind.SUBNET, subnet_id)] = resolved
 
@@ -110,11 +121,12 @@ def _no_ipv6(resource: str, name: str, address: bytes) -> str:
 def _plan_port(state: DesiredState, plan: Plan, port_id: str, lane: str) -> None:
     port = state.ports.get(port_id)
     wanted, verdict = _resolve_port(state, port) if port else (None, None)
-    plan.add(lane, Kind.PORT, port_id, wanted)
+    absence = Absence.WITHHELD if port else Absence.DELETED
+    plan.add(lane, Kind.PORT, port_id, wanted or absence)
     if verdict is not None:
         plan.verdicts[Key(Kind.PORT, port_id)] = verdict
     served = wanted is not None and wanted.port.admin_state_up and _has_dhcp(state, wanted.port)
-    plan.add(lane, Kind.DHCP, port_id, DhcpWanted(port_id) if served else None)
+    plan.add(lane, Kind.DHCP, port_id, DhcpWanted(port_id) if served else absence)
 
 
 def _has_dhcp(state: DesiredState, port: Port) -> bool:
@@ -143,13 +155,16 @@ def _resolve_port(state: DesiredState, port: Port) -> tuple[PortWanted | None, O
     verdict = _worst(problems)
     if not subnets or not usable:
         return None, verdict
+    indexes = state.index
     held = tuple(
         fixed
         for fixed in usable
-        if port.admin_state_up and state.index[fixed.subnet_id].port_addresses.holder(fixed.address) == port.id
+        if port.admin_state_up and indexes[fixed.subnet_id].port_addresses.holder(fixed.address) == port.id
     )
-    trimmed = port if len(usable) == len(port.fixed_ips) else replace(port, fixed_ips=tuple(usable))
-    return PortWanted(trimmed, tuple(subnets.values()), held), verdict
+    mac_held = frozenset(name for name in subnets if indexes[name].port_macs.holder(port.mac) == port.id)
+    complete = len(usable) == len(port.fixed_ips)
+    trimmed = port if complete else replace(port, fixed_ips=tuple(usable))
+    return PortWanted(trimmed, tuple(subnets.values()), held, mac_held, complete), verdict
 
 
 def _misfit(
@@ -188,14 +203,14 @@ def _plan_neighbors(state: DesiredState, plan: Plan, marked: Mapping[str, str]) 
     new, neighbors, local_hosts = tuple.__new__, state.neighbors, state.local_hosts
     plain: dict[str, _Plain] = {}
     nothing_lost: frozenset[tuple[str, bytes]] = frozenset()
-    lane_work: dict[str, dict[str, Wanted | None]] = {}
+    lane_work: dict[str, dict[str, Wanted | Absence]] = {}
     for neighbor_id, lane in marked.items():
         work = lane_work.get(lane)
         if work is None:
             work = lane_work[lane] = plan.lanes.setdefault(lane, {}).setdefault(Kind.NEIGHBOR, {})
         neighbor = neighbors.get(neighbor_id)
         if neighbor is None:
-            work[neighbor_id] = None
+            work[neighbor_id] = Absence.DELETED
             continue
         _, _, vpc_id, mac, host, fixed_ips, layer, _ = neighbor
         if len(fixed_ips) == 1 and host not in local_hosts:
@@ -216,7 +231,7 @@ def _plan_neighbors(state: DesiredState, plan: Plan, marked: Mapping[str, str]) 
                 work[neighbor_id] = new(NeighborWanted, (neighbor, known.refs, nothing_lost))
                 continue
         wanted, verdict = _resolve_neighbor(state, neighbor)
-        work[neighbor_id] = wanted
+        work[neighbor_id] = wanted or Absence.WITHHELD
         if verdict is not None:
             plan.verdicts[Key(Kind.NEIGHBOR, neighbor_id)] = verdict
 
@@ -277,11 +292,11 @@ def _resolve_neighbor(state: DesiredState, neighbor: Neighbor) -> tuple[Neighbor
 def _plan_router(state: DesiredState, plan: Plan, router_id: str, lane: str) -> None:
     router = state.routers.get(router_id)
     wanted, verdict = _resolve_router(state, router) if router else (None, None)
-    if not lane:
+    if not lane and router is not None:
         # None of its subnets is known, and none ever was.
         plan.settled[Key(Kind.ROUTER, router_id)] = verdict or DONE
         return
-    plan.add(lane, Kind.ROUTER, router_id, wanted)
+    plan.add(lane, Kind.ROUTER, router_id, wanted or (Absence.WITHHELD if router else Absence.DELETED))
     if verdict is not None:
         plan.verdicts[Key(Kind.ROUTER, router_id)] = verdict
 
@@ -341,11 +356,14 @@ def batches_of(work: LaneWork) -> list[Batch]:
     upserts = [
         Batch(kind, upserts=wanted)
         for kind in UPSERT_ORDER
-        if (wanted := [item for item in work.get(kind, {}).values() if item is not None])
+        if (wanted := [item for item in work.get(kind, {}).values() if not isinstance(item, Absence)])
     ]
-    removals = [
-        Batch(kind, removals=gone)
+    absent = [
+        Batch(kind, removals=_absent(work, kind, Absence.DELETED), withheld=_absent(work, kind, Absence.WITHHELD))
         for kind in REMOVAL_ORDER
-        if (gone := [resource_id for resource_id, item in work.get(kind, {}).items() if item is None])
     ]
-    return upserts + removals
+    return upserts + [batch for batch in absent if batch.removals or batch.withheld]
+
+
+def _absent(work: LaneWork, kind: Kind, absence: Absence) -> list[str]:
+    return [resource_id for resource_id, item in work.get(kind, {}).items() if item is absence]

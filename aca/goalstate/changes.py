@@ -47,3 +47,5 @@ class Change(NamedTuple):
     """update_type FULL: the value replaces; DELTA: its unset fields keep what is known."""
     value: Resource | RouterPatch | None
     error: str
+    vpc_id: str = ""
+    """The VPC that a deletion names: where a resource belonged that this agent may know nothing of."""

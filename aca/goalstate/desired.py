@@ -26,6 +26,9 @@ from dataplane.model import Gateway, Key, Kind, Neighbor, SecurityGroup
 
 MAX_TOMBSTONES = 10_000
 TOMBSTONE_SECONDS = 3600.0
+PROGRAMMED = frozenset({Kind.SUBNET, Kind.PORT, Kind.NEIGHBOR, Kind.ROUTER})
+"""Kinds that a data plane has objects of."""
+
 Stored = TypeVar("Stored", SecurityGroup, Gateway)
 
 
@@ -64,6 +67,9 @@ class DesiredState(Records):
         if change.delete:
             if known is not None:
                 self._removers()[kind](known)
+            elif kind in PROGRAMMED:
+                # An earlier agent may have programmed it.
+                self.mark(kind, change.id, change.vpc_id)
             if change.revision > 1:
                 self._bury(Key(kind, change.id), change.revision, now)
             return None

@@ -12,7 +12,7 @@ from typing import Any
 import grpc
 import structlog
 
-from aca.transport.listen import bind
+from aca.transport.listen import Bound, ListenDeniedError, bind
 from goalstate_proto import aca_pb2, aca_pb2_grpc
 
 _STATUS_TIMEOUT_S = 8.0
@@ -29,24 +29,30 @@ class AdminServer:
         self._status = status
         self._status_thread = ThreadPoolExecutor(1, thread_name_prefix="aca-status")
         self._server: grpc.aio.Server | None = None
+        self._bound: Bound | None = None
 
     async def start(self) -> None:
-        """Listen on the socket, mode 0600. Raises ListenError."""
+        """Listen on the socket, mode 0600. Raises ListenError, with what may help."""
         server = grpc.aio.server(options=[("grpc.max_send_message_length", -1)])
         aca_pb2_grpc.add_AdminServicer_to_server(self, server)
         self._server = server
-        bind(server, f"unix:{self._path}")
+        try:
+            self._bound = bind(server, f"unix:{self._path}")
+        except ListenDeniedError as error:
+            raise ListenDeniedError(f"{error} (run as root, or set admin.socket)") from None
         await server.start()
         _log.info("listening for operators", socket=str(self._path))
 
     async def stop(self, grace: float) -> None:
-        """End within `grace` seconds and take the socket file away. Idempotent."""
+        """End within `grace` seconds and take away the socket file, if it is ours. Idempotent."""
         server, self._server = self._server, None
         if server is None:
             return
         await server.stop(grace)
         self._status_thread.shutdown(wait=False, cancel_futures=True)
-        self._path.unlink(missing_ok=True)
+        bound, self._bound = self._bound, None
+        if bound is not None:
+            bound.release()
 
     async def GetStatus(  # noqa: N802 (the contract's name)
         self,

@@ -24,7 +24,7 @@ from grpc_reflection.v1alpha import reflection
 from aca.transport.exchange import Context, Exchange
 from aca.transport.health import HealthFollower
 from aca.transport.intake import Engine, Intake, Parser, parse_neighbor_rules, parse_v1, parse_v2, shutting_down
-from aca.transport.listen import bind
+from aca.transport.listen import Bound, bind
 
 SERVICE = "alcor.schema.GoalStateProvisioner"
 
@@ -50,7 +50,9 @@ class GoalStateServer:
         self._intake = Intake(engine, settings.max_concurrent_messages, self._parse_thread)
         self._health = HealthFollower()
         self._server: grpc.aio.Server | None = None
+        self._bound: list[Bound] = []
         self._calls: dict[asyncio.Task[Any], Exchange] = {}
+        self._listening = False
         self._stopping = False
 
     async def start(self) -> Sequence[str]:
@@ -60,18 +62,23 @@ class GoalStateServer:
         self._health.add_to(server)
         reflection.enable_server_reflection((SERVICE, health.SERVICE_NAME, reflection.SERVICE_NAME), server)
         self._server = server
-        bound = [bind(server, address) for address in self._settings.listen]
+        for address in self._settings.listen:
+            # One by one: what is bound when a later one fails has to be released.
+            self._bound.append(bind(server, address))
         await self._health.follow(self._engine)
         await server.start()
-        _log.info("listening for goal states", addresses=bound)
-        return bound
+        self._listening = True
+        addresses = [bound.address for bound in self._bound]
+        _log.info("listening for goal states", addresses=addresses)
+        return addresses
 
     async def drain(self) -> None:
         """Take no more messages; what is in hand goes on. Health says NOT_SERVING from here on. Idempotent."""
         if self._stopping:
             return
         self._stopping = True
-        _log.info("taking no more goal states", open_calls=len(self._calls))
+        if self._listening:
+            _log.info("taking no more goal states", open_calls=len(self._calls))
         await self._health.stop()
         for exchange in self._calls.values():
             exchange.stop_reading()
@@ -87,6 +94,8 @@ class GoalStateServer:
         self._intake.abandon()
         await self._wait_for_calls(flush)
         await server.stop(flush)
+        for bound in self._bound:
+            bound.release()
         self._parse_thread.shutdown(wait=False, cancel_futures=True)
 
     async def serve(self, context: Context, parse: Parser, limit: int | None) -> None:

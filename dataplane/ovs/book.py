@@ -20,6 +20,9 @@ FlowId = tuple[int, int, bytes]
 Blame = tuple[Key, Owner] | str
 """The resource that is told if a flow is refused, and the flow's owner; for a neighbour just its id."""
 
+_MANY = 1500
+"""An owner with more flows does not fit one bundle: it is not swept in passing."""
+
 
 @dataclass(slots=True)
 class Transaction:
@@ -54,6 +57,8 @@ class FlowBook:
         self.round = 0
         self.inherited = False
         """Flows of an earlier agent stand on the bridge: what is removed and not known here may be among them."""
+        self._met: set[Owner] = set()
+        """Owners whose flows have been set since; only kept while `inherited`."""
 
     def doubt_all(self) -> None:
         """The switch may have forgotten everything."""
@@ -62,15 +67,32 @@ class FlowBook:
     def doubt(self, owner: Owner) -> None:
         self._doubtful.add(owner)
 
-    def set(self, transaction: Transaction, owner: Owner, blame: Key, flows: Sequence[Flow]) -> None:
-        """Make `flows` the owner's flows: what is new or different is added, what is gone is deleted."""
+    def delete(self, transaction: Transaction, owner: Owner, blame: Key) -> None:
+        """Take away all flows of an owner, those of an earlier agent as well."""
+        if self.inherited and owner not in self._installed:
+            self._delete_all(transaction, owner, blame)
+        else:
+            self.set(transaction, owner, blame, ())
+        self._met.discard(owner)
+
+    def set(
+        self, transaction: Transaction, owner: Owner, blame: Key, flows: Sequence[Flow], *, whole: bool = False
+    ) -> None:
+        """Make `flows` the owner's flows: what is new or different is added, what is gone is deleted.
+
+        `whole`: they are all that the owner can have as things are, so other flows of it that an earlier agent may have
+        left go too.
+        """
         before = self._installed.get(owner, {})
-        if not before and not flows and (self.inherited or owner in self._doubtful):
-            self._doubtful.discard(owner)
-            transaction.bodies.append(messages.flow_delete_by_cookie(cookie(self.round, *owner), messages.COOKIE_EXACT))
-            transaction.blamed.append((blame, owner))
-            return
-        known = {} if owner in self._doubtful else before
+        in_doubt = owner in self._doubtful
+        if (in_doubt or (whole and self.inherited and owner not in self._met)) and len(flows) < _MANY:
+            # In one bundle with the flows that follow, so nobody notices.
+            self._delete_all(transaction, owner, blame)
+            known: dict[FlowId, bytes] = {}
+        else:
+            known = {} if in_doubt else before
+        if self.inherited:
+            self._met.add(owner)
         # Of two alike the last counts, as on the switch.
         after: dict[FlowId, bytes] = {flow[:3]: flow.instructions for flow in flows}
         mark = cookie(self.round, *owner)
@@ -98,6 +120,11 @@ class FlowBook:
             self._installed[owner] = after
         else:
             self._installed.pop(owner, None)
+
+    def _delete_all(self, transaction: Transaction, owner: Owner, blame: Key) -> None:
+        self._doubtful.discard(owner)
+        transaction.bodies.append(messages.flow_delete_by_cookie(cookie(self.round, *owner), messages.COOKIE_EXACT))
+        transaction.blamed.append((blame, owner))
 
     def _take(self, identity: FlowId, owner: Owner) -> None:
         holder = self._holders.get(identity)

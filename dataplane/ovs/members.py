@@ -51,6 +51,10 @@ class Members:
             tuple(sorted(known.shared)),
         )
 
+    def larger_than(self, remote_hosts: int) -> list[str]:
+        """Subnets with local ports and more remote hosts than this."""
+        return [name for name, known in self._subnets.items() if known.local and len(known.remote) > remote_hosts]
+
     def segment(self, segment: Segment) -> list[Membership]:
         found = (self.subnet(subnet_id) for subnet_id in sorted(self._segments.get(segment, ())))
         return [member for member in found if member is not None]

@@ -26,6 +26,8 @@ class NeighborBook:
         self._doubtful: dict[str, NeighborWanted | None] = {}
         """Neighbours whose flows the switch may have forgotten, or (None) may still have."""
         self._makers: dict[SubnetRef, BodyMaker] = {}
+        self._replaced: dict[str, list[NeighborWanted]] = {}
+        """Former values whose flows are not known to be gone yet."""
         self.inherited = False
         """See FlowBook.inherited."""
 
@@ -41,7 +43,15 @@ class NeighborBook:
         self._makers.clear()
 
     def doubt(self, neighbor_id: str) -> None:
-        self._doubtful[neighbor_id] = self._known.pop(neighbor_id, None)
+        value = self._known.pop(neighbor_id, None)
+        if value is not None or neighbor_id not in self._doubtful:
+            self._doubtful[neighbor_id] = value
+
+    def confirm(self, blamed: Iterable[object]) -> None:
+        """What was sent for these stands: what it replaced is gone."""
+        if self._replaced:
+            for neighbor_id in set(blamed) & self._replaced.keys():
+                del self._replaced[str(neighbor_id)]
 
     def upsert(self, upserts: Iterable[Wanted], transaction: Transaction) -> None:
         """Nearly all are new, have one IPv4 address and hold it and their MAC: those are encoded here in one go."""
@@ -94,7 +104,13 @@ class NeighborBook:
             self._replace(wanted.id, before, wanted, transaction, known_to_stand=True)
         self._known[wanted.id] = wanted
 
+    def withhold(self, neighbor_ids: Sequence[str], transaction: Transaction) -> None:
+        """Take away what this agent has programmed."""
+        ours = [name for name in neighbor_ids if name in self._known or name in self._doubtful]
+        self.remove(ours, transaction)
+
     def remove(self, neighbor_ids: Sequence[str], transaction: Transaction) -> None:
+        """Take away whatever is there, an earlier agent's flows as well."""
         for neighbor_id in neighbor_ids:
             in_doubt = neighbor_id in self._doubtful
             before = self._known.pop(neighbor_id, None) or self._doubtful.pop(neighbor_id, None)
@@ -117,6 +133,8 @@ class NeighborBook:
         """Send the difference between two forms of a neighbour, in full if the old flows may be gone."""
         mark = cookie(self._round, Feature.NEIGHBOR, neighbor_id)
         old = {flow[:3]: flow.instructions for flow in neighbor_flows(before)} if before is not None else {}
+        for former in self._replaced.get(neighbor_id, ()):
+            old = {flow[:3]: b"" for flow in neighbor_flows(former)} | old
         new = {flow[:3]: flow.instructions for flow in neighbor_flows(wanted)} if wanted is not None else {}
         for identity, instructions in new.items():
             if not known_to_stand or old.get(identity) != instructions:
@@ -125,6 +143,8 @@ class NeighborBook:
         for identity in old.keys() - new.keys():
             transaction.bodies.append(messages.flow_delete_strict(mark, *identity))
             transaction.blamed.append(neighbor_id)
+        if before is not None and old.keys() - new.keys():
+            self._replaced.setdefault(neighbor_id, []).append(before)
         # The new membership first: a host that stays in must not be taken off the flood list in between.
         if wanted is not None:
             self._members.add_neighbor(wanted)

@@ -36,6 +36,7 @@ from dataplane.model import (
 from dataplane.ovs.book import Blame, FlowBook, Transaction, blamed_for
 from dataplane.ovs.bringup import BringUp, Tunnels
 from dataplane.ovs.devices import DeviceMaker
+from dataplane.ovs.inherited import InheritedSegments
 from dataplane.ovs.members import Members
 from dataplane.ovs.neighbors import NeighborBook
 from dataplane.ovs.openflow import actions, messages
@@ -44,8 +45,8 @@ from dataplane.ovs.openflow.programmer import MAX_CONNECTIONS, FlowProgrammer
 from dataplane.ovs.ovsdb import BridgeState, Device, Ovsdb, OvsdbError
 from dataplane.ovs.pipeline import parts
 from dataplane.ovs.pipeline.dhcp import dhcp_flows
-from dataplane.ovs.pipeline.flood import flood_flows, segment_flows
-from dataplane.ovs.pipeline.layout import Feature, Flow, segment_name, segment_of
+from dataplane.ovs.pipeline.flood import MAX_REMOTE, flood_flows, segment_flows
+from dataplane.ovs.pipeline.layout import Feature, Flow, segment_name, segment_of, subnet_key
 from dataplane.ovs.pipeline.port import port_flows
 from dataplane.ovs.pipeline.router import router_flows
 from dataplane.ovs.pipeline.static import punt_flows, static_flows
@@ -54,6 +55,13 @@ from dataplane.ovs.punts import Punts
 from dataplane.ovs.settings import OvsSettings
 from dataplane.ovs.wiring import Wiring
 from dataplane.ovs.work import Work
+
+_FEATURES = {
+    Kind.SUBNET: Feature.SUBNET,
+    Kind.PORT: Feature.PORT,
+    Kind.ROUTER: Feature.ROUTER,
+    Kind.DHCP: Feature.DHCP,
+}
 
 _SLICE = 1000
 """Resources that are rendered under one hold of the lock."""
@@ -75,6 +83,7 @@ class OvsDataPlane(DataPlane):
         self._members = Members()
         self._neighbors = NeighborBook(self._members, self._book.round)
         self._dhcp: dict[str, DhcpWanted] = {}
+        self._inherited_segments = InheritedSegments(())
         self._programmer: FlowProgrammer | None = None
         self._tunnels: Tunnels = {}
         self._metered = True
@@ -91,9 +100,7 @@ class OvsDataPlane(DataPlane):
         self._punts = Punts(
             self._wiring.port_at, self._send_to_ofport, self._resubmit, self._hand_up, settings.tunnel_mtu
         )
-        self._maker = DeviceMaker(
-            settings.make_devices, self._ovsdb, settings.tunnel_mtu, settings.confirm_timeout_s
-        )
+        self._maker = DeviceMaker(settings.make_devices, self._ovsdb, settings.tunnel_mtu, settings.confirm_timeout_s)
         self._bring_up = BringUp(
             settings, self._ovsdb, up=self._on_up, down=self._on_down, on_packet_in=self._punts.handle
         )
@@ -131,9 +138,11 @@ class OvsDataPlane(DataPlane):
             work.send()
             self._confirm(work)
             self._maker.remove(orphans)
-        except (ProgrammerError, OvsdbError, FutureTimeout) as problem:
-            self._doubt(work.unconfirmed())
-            raise DataPlaneError(str(problem) or "no answer in time") from problem
+        except Exception as problem:
+            self._doubt(work)
+            if isinstance(problem, (ProgrammerError, OvsdbError, FutureTimeout)):
+                raise DataPlaneError(str(problem) or "no answer in time") from problem
+            raise
         work.problems.update((Key(Kind.PORT, port_id), failed(why)) for port_id, why in unmade.items())
         self._mark_installed(work)
         return Applied(work.problems, int((time.perf_counter() - started) * 1e6))
@@ -147,7 +156,11 @@ class OvsDataPlane(DataPlane):
                     self._neighbors.upsert(part, work.transaction)
                 else:
                     for wanted in part:
-                        self._upsert(wanted, work)
+                        try:
+                            self._upsert(wanted, work)
+                        except ValueError as problem:
+                            # More than fits a message: this resource only, not all that came with it.
+                            work.problems[Key(batch.kind, wanted.id)] = failed(f"cannot be put into flows: {problem}")
                 work.note_changes(self._members, Key(batch.kind, part[-1].id))
             work.send_full_bundles()
         for start in range(0, len(batch.removals), _SLICE):
@@ -157,37 +170,60 @@ class OvsDataPlane(DataPlane):
                     self._neighbors.remove(gone, work.transaction)
                 else:
                     for resource_id in gone:
-                        self._remove(batch.kind, resource_id, work.transaction)
+                        self._remove(batch.kind, resource_id, work)
                 work.note_changes(self._members, Key(batch.kind, gone[-1]))
             work.send_full_bundles()
+        with self._lock:
+            self._withhold(batch, work)
 
     def _upsert(self, wanted: Wanted, work: Work) -> None:
         transaction = work.transaction
         match wanted:
             case SubnetWanted():
-                self._set(transaction, Feature.SUBNET, Key(Kind.SUBNET, wanted.id), subnet_flows(wanted))
+                self._book.set(
+                    transaction, (Feature.SUBNET, wanted.id), Key(Kind.SUBNET, wanted.id), subnet_flows(wanted)
+                )
             case RouterWanted():
-                self._set(transaction, Feature.ROUTER, Key(Kind.ROUTER, wanted.id), router_flows(wanted))
+                self._book.set(
+                    transaction, (Feature.ROUTER, wanted.id), Key(Kind.ROUTER, wanted.id), router_flows(wanted)
+                )
             case PortWanted():
                 self._upsert_port(wanted, work)
             case DhcpWanted():
                 self._dhcp[wanted.id] = wanted
                 self._set_dhcp(wanted.id, transaction)
 
-    def _remove(self, kind: Kind, resource_id: str, transaction: Transaction) -> None:
-        match kind:
-            case Kind.SUBNET:
-                self._set(transaction, Feature.SUBNET, Key(kind, resource_id), ())
-            case Kind.ROUTER:
-                self._set(transaction, Feature.ROUTER, Key(kind, resource_id), ())
-            case Kind.PORT:
-                self._remove_port(resource_id, transaction)
-            case Kind.DHCP:
-                self._dhcp.pop(resource_id, None)
-                self._set_dhcp(resource_id, transaction)
+    def _remove(self, kind: Kind, resource_id: str, work: Work) -> None:
+        transaction = work.transaction
+        self._forget(kind, resource_id, transaction)
+        key = Key(kind, resource_id)
+        self._book.delete(transaction, (_FEATURES[kind], resource_id), key)
+        if kind is Kind.PORT:
+            self._book.delete(transaction, (Feature.DHCP, resource_id), Key(Kind.DHCP, resource_id))
+        if kind is Kind.SUBNET:
+            if self._members.subnet(resource_id) is None:
+                self._book.delete(transaction, (Feature.FLOOD, resource_id), key)
+            for segment in self._inherited_segments.subnet_deleted(resource_id):
+                work.segments[segment] = key
 
-    def _set(self, transaction: Transaction, feature: Feature, key: Key, flows: Sequence[Flow]) -> None:
-        self._book.set(transaction, (feature, key.id), key, flows)
+    def _withhold(self, batch: Batch, work: Work) -> None:
+        """Take away what this agent has programmed, and only that."""
+        if not batch.withheld:
+            return
+        if batch.kind is Kind.NEIGHBOR:
+            self._neighbors.withhold(batch.withheld, work.transaction)
+        else:
+            for resource_id in batch.withheld:
+                self._forget(batch.kind, resource_id, work.transaction)
+                key = Key(batch.kind, resource_id)
+                self._book.set(work.transaction, (_FEATURES[batch.kind], resource_id), key, ())
+        work.note_changes(self._members, Key(batch.kind, batch.withheld[-1]))
+
+    def _forget(self, kind: Kind, resource_id: str, transaction: Transaction) -> None:
+        if kind is Kind.PORT:
+            self._forget_port(resource_id, transaction)
+        elif kind is Kind.DHCP:
+            self._dhcp.pop(resource_id, None)
 
     # -- devices that the agent makes itself
 
@@ -217,13 +253,14 @@ class OvsDataPlane(DataPlane):
             work.problems[key] = pending(self._wiring.why_unwired(wanted, device))
             if self._wiring.unwire(wanted.id) is not None:
                 _LOG.info("port %s has lost its device", wanted.id)
-            self._set(transaction, Feature.PORT, key, ())
+            self._book.set(transaction, (Feature.PORT, wanted.id), key, ())
         else:
             if self._wiring.wire(wanted.id, device, device.ofport):
                 _LOG.info("port %s is on device %s, OpenFlow port %d", wanted.id, device.name, device.ofport)
             if wanted.port.admin_state_up:
                 self._members.add_port(wanted, device.ofport)
-            self._set(transaction, Feature.PORT, key, port_flows(wanted, device.ofport))
+            flows = port_flows(wanted, device.ofport)
+            self._book.set(transaction, (Feature.PORT, wanted.id), key, flows, whole=wanted.complete)
             if device.is_down:
                 # Its flows stand all the same: once it is up, nothing more is needed.
                 work.problems[key] = pending(f"device {device.name} is down: set it up")
@@ -231,13 +268,12 @@ class OvsDataPlane(DataPlane):
                 work.wired[wanted.id] = device
         self._set_dhcp(wanted.id, transaction)
 
-    def _remove_port(self, port_id: str, transaction: Transaction) -> None:
+    def _forget_port(self, port_id: str, transaction: Transaction) -> None:
         before, device, heirs = self._wiring.forget(port_id)
         if heirs:
             self._listener(DevicesChanged(heirs))
         if before is not None:
             self._members.drop_port(before)
-        self._set(transaction, Feature.PORT, Key(Kind.PORT, port_id), ())
         self._set_dhcp(port_id, transaction)
         if device is not None and self._ovsdb.by_name(device.name) is not None:
             self._ovsdb.set_external_ids(device.name, {INSTALLED: None, INSTALLED_AT: None})
@@ -266,8 +302,15 @@ class OvsDataPlane(DataPlane):
             self._book.set(work.transaction, (Feature.FLOOD, subnet_id), account, flows)
         segments = {segment_of(name): Key(Kind.SUBNET, "") for name in self._book.doubtful(Feature.SEGMENT)}
         for segment, account in (segments | work.segments).items():
-            flows = segment_flows(segment, self._members.segment(segment))
-            self._book.set(work.transaction, (Feature.SEGMENT, segment_name(segment)), account, flows)
+            in_segment = self._members.segment(segment)
+            # Subnets that an earlier agent served and of which nothing has been heard yet are served on.
+            others = self._inherited_segments.keys(segment) - {subnet_key(one.ref.subnet_id) for one in in_segment}
+            owner = (Feature.SEGMENT, segment_name(segment))
+            flows = segment_flows(segment, in_segment, sorted(others))
+            if flows:
+                self._book.set(work.transaction, owner, account, flows)
+            elif not others:
+                self._book.delete(work.transaction, owner, account)
 
     # -- confirmation
 
@@ -276,20 +319,34 @@ class OvsDataPlane(DataPlane):
 
         Raises ProgrammerError or a time-out.
         """
+        refused: dict[Blame, OpenFlowError] = {}
         for future, blamed in work.sent:
             for index, error in future.result(self._settings.confirm_timeout_s).items():
-                key, _ = blamed_for(blamed[index])
-                work.problems[key] = failed(f"Open vSwitch refused a flow: {error}")
-                self._doubt([blamed[index]])
-
-    def _doubt(self, blamed: Sequence[Blame]) -> None:
+                refused.setdefault(blamed[index], error)
         with self._lock:
-            for blame in dict.fromkeys(blamed):
-                _, (feature, name) = blamed_for(blame)
-                if feature is Feature.NEIGHBOR:
-                    self._neighbors.doubt(name)
-                else:
-                    self._book.doubt((feature, name))
+            for blame, error in refused.items():
+                key, _ = blamed_for(blame)
+                work.problems[key] = failed(f"Open vSwitch refused a flow: {error}")
+                self._doubt_owner(blame)
+            for _, blamed in work.sent:
+                self._neighbors.confirm(blame for blame in blamed if blame not in refused)
+
+    def _doubt(self, work: Work) -> None:
+        """Nobody knows what of this call stands."""
+        with self._lock:
+            for blame in dict.fromkeys(work.unconfirmed()):
+                self._doubt_owner(blame)
+            for subnet_id in work.subnets:
+                self._book.doubt((Feature.FLOOD, subnet_id))
+            for segment in work.segments:
+                self._book.doubt((Feature.SEGMENT, segment_name(segment)))
+
+    def _doubt_owner(self, blame: Blame) -> None:
+        _, (feature, name) = blamed_for(blame)
+        if feature is Feature.NEIGHBOR:
+            self._neighbors.doubt(name)
+        else:
+            self._book.doubt((feature, name))
 
     # -- the bridge comes and goes ------------------------------------------------------------------------------
 
@@ -297,17 +354,17 @@ class OvsDataPlane(DataPlane):
         timeout = self._settings.confirm_timeout_s
         self._metered = self._make_meters(programmer)
         standing = programmer.aggregate(0, 0).result(timeout)
+        flood_in = programmer.dump_flows(cookie=Feature.SEGMENT << 48, mask=0xFF << 48).result(timeout)
         with self._lock:
             self._tunnels = tunnels
             if standing and not self._book.flow_count():
                 self._book.inherited = self._neighbors.inherited = True
+                self._inherited_segments = InheritedSegments(flood_in)
             self._book.doubt_all()
             self._neighbors.doubt_all()
             transaction = Transaction()
             whole = Key(Kind.SUBNET, "")
-            self._book.set(
-                transaction, (Feature.STATIC, ""), whole, static_flows(tunnels, self._settings.tunnel_mtu)
-            )
+            self._book.set(transaction, (Feature.STATIC, ""), whole, static_flows(tunnels, self._settings.tunnel_mtu))
             for feature in (Feature.PUNT_TTL, Feature.PUNT_TOO_BIG, Feature.PUNT_UNREACHABLE):
                 flows = [flow for owner, flow in punt_flows(self._metered) if owner is feature]
                 self._book.set(transaction, (feature, ""), whole, flows)
@@ -392,6 +449,7 @@ class OvsDataPlane(DataPlane):
                 "tunnels": {NetworkType(kind).name: port for kind, port in self._tunnels.items()},
                 "wired_ports": len(self._wiring),
                 "neighbors": len(self._neighbors),
+                "broadcast_cut_short": self._members.larger_than(MAX_REMOTE),
                 "flows": self._book.flow_count() + self._neighbors.flow_count(),
                 "punts": dict(self._punts.counts),
             }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 
@@ -54,7 +54,19 @@ class Work:
         """
         bodies, blamed = self.transaction.take()
         self._sending = blamed
-        for start in range(0, len(bodies), BUNDLE):
-            future = self.programmer.submit(bodies[start : start + BUNDLE])
-            self.sent.append((future, blamed[start : start + BUNDLE]))
+        start = 0
+        while start < len(bodies):
+            end = _end_of_bundle(blamed, start)
+            future = self.programmer.submit(bodies[start:end])
+            self.sent.append((future, blamed[start:end]))
+            start = end
         self._sending = []
+
+
+def _end_of_bundle(blamed: Sequence[Blame], start: int) -> int:
+    """Where the bundle from `start` ends: full, but not in the middle of an owner's flows (a neighbour's are free)."""
+    end = min(start + BUNDLE, len(blamed))
+    cut = end
+    while start < cut < len(blamed) and not isinstance(blamed[cut], str) and blamed[cut] == blamed[cut - 1]:
+        cut -= 1
+    return cut if cut > start else end

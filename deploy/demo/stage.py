@@ -94,10 +94,9 @@ class Stage:
 
     def _push(self) -> None:
         self._show.title("Goal states pushed, as a controller does")
-        aca = " ".join(("aca", "push", "--to"))
         for host in HOSTS:
             files = " ".join(path.name for path in self._network.files[host])
-            self._show.line(f"$ {aca} {host} {files}", "bold")
+            self._show.line(f"$ aca push --to {self._agents[host].target} {files}", "bold")
         with self._working("pushing"), ThreadPoolExecutor(len(HOSTS)) as pool:
             pushed = list(pool.map(self._push_to, HOSTS))
         self._show.outcomes(pushed)

@@ -40,6 +40,10 @@ def main(arguments: list[str]) -> int:
         for name, bench in BENCHES.items():
             print(f"{name:28} {bench.about}{' (long)' if bench.long else ''}")
         return 0
+    if {"-h", "--help"} & set(arguments):
+        print("sudo tests/bench/run.sh [NAME...]: all benches but the long ones (with ACA_LONG=1 these too), or those")
+        print("named; --list names them. Prints a table and writes one JSON line per figure to ./" + FILE)
+        return 0
     unknown = [name for name in arguments if name not in BENCHES]
     if unknown:
         print(f"no bench {', '.join(unknown)}; there are: {', '.join(BENCHES)}", file=sys.stderr)

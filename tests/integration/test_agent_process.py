@@ -112,13 +112,27 @@ def test_a_port_in_use_is_told_and_ends_with_status_1(start: Callable[..., Proce
     assert status == 1
     assert re.search(rf"^Error: cannot listen on {address}: Address already in use$", log, re.MULTILINE)
     assert "Traceback" not in log
+    assert "taking no more goal states" not in log
+    assert not (tmp_path / "other.sock").exists()
 
 
-def test_a_second_agent_on_one_admin_socket_ends_with_status_1(start: Callable[..., Process]) -> None:
-    start("--grpc-listen=127.0.0.1:0").wait_for("agent running")
+def describe(socket: Path) -> dict[str, Any]:
+    done = subprocess.run(
+        [sys.executable, "-m", "aca", "status", "--json", "--socket", str(socket)],
+        cwd=REPOSITORY, capture_output=True, text=True, timeout=WAIT_S, check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return dict(json.loads(done.stdout))
+
+
+def test_a_second_agent_on_one_admin_socket_ends_with_status_1(start: Callable[..., Process], tmp_path: Path) -> None:
+    first = start("--grpc-listen=127.0.0.1:0")
+    first.wait_for("agent running")
     status, log = start("--grpc-listen=127.0.0.1:0").finish()
     assert status == 1
-    assert "another agent answers there" in log
+    (line,) = log.splitlines()  # nothing of what it never came to do, and nothing that gRPC thinks of it
+    assert line == f"Error: cannot listen on unix:{tmp_path}/admin.sock: another agent answers there"
+    assert describe(tmp_path / "admin.sock")["agent"]["pid"] == first.process.pid
 
 
 def test_an_agent_that_was_killed_can_start_again(start: Callable[..., Process], tmp_path: Path) -> None:

@@ -178,3 +178,24 @@ def test_a_message_of_a_hundred_megabytes(lab: Lab) -> None:
     assert set(by_id.values()) == {common_pb2.INVALID_ARG}
     assert len(by_id) == 100
     assert agent.running
+
+
+def test_a_port_in_hundreds_of_subnets_hurts_nobody_else(lab: Lab) -> None:
+    """What is too much for one flow is chunked or refused by itself; nothing is called a success that does not stand."""
+    host = lab.host("h1")
+    agent = host.agent()
+    agent.wait_ready()
+    subnets = [
+        Subnet(f"s{i}", "v", f"10.{i // 250}.{i % 250}.0/24", f"aa:ff:00:00:{i >> 8:02x}:{i & 255:02x}", 7003)
+        for i in range(700)
+    ]
+    many = Nic("00000-port", "v", "aa:bc:00:00:00:01", host.underlay_ip, tuple((s, s.at(9)) for s in subnets))
+    other = _nic("00001-port", subnets[0], 10, host.underlay_ip)
+    far = _nic("far", subnets[0], 11, "172.16.0.9")
+    host.guests([GuestSpec(one.id, one.mac, (), None, 1450) for one in (many, other)])
+    _push(agent, [subnet_state(one) for one in subnets])
+    agent.push_v2(v2(port_state(many), port_state(other), neighbor_state(far)))
+    wait_until(lambda: not agent.status()["problems"], 10.0, "nothing is wrong")
+    flows = host.flows()
+    assert any(far.mac in flow for flow in flows) and any(other.mac in flow for flow in flows)
+    assert sum("table=64" in flow for flow in flows) == 4

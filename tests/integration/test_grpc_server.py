@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import queue
+import shutil
 import socket
 import stat
+import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -314,6 +317,69 @@ def test_a_stale_admin_socket_is_replaced_and_a_live_one_is_not(thread: ServerTh
         thread.run(AdminServer(path, lambda: {"which": "second"}).start(), WAIT_S)
     assert _status(path) == {"which": "first"}
     thread.run(admin.stop(0.1), WAIT_S)
+
+
+def test_an_agent_that_was_refused_leaves_the_others_admin_socket_alone(thread: ServerThread, tmp_path: Path) -> None:
+    path = tmp_path / "admin.sock"
+    admin, refused = AdminServer(path, lambda: {"which": "first"}), AdminServer(path, lambda: {"which": "second"})
+    thread.run(admin.start(), WAIT_S)
+    with pytest.raises(ListenError):
+        thread.run(refused.start(), WAIT_S)
+    thread.run(refused.stop(0.1), WAIT_S)
+    assert _status(path) == {"which": "first"}
+    thread.run(admin.stop(0.1), WAIT_S)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_agent_that_stops_leaves_the_socket_alone_that_took_its_name(thread: ServerThread, tmp_path: Path) -> None:
+    path = tmp_path / "admin.sock"
+    old, new = AdminServer(path, lambda: {"which": "old"}), AdminServer(path, lambda: {"which": "new"})
+    thread.run(old.start(), WAIT_S)
+    path.unlink()
+    thread.run(new.start(), WAIT_S)
+    thread.run(old.stop(0.1), WAIT_S)
+    assert _status(path) == {"which": "new"}
+    thread.run(new.stop(0.1), WAIT_S)
+
+
+def test_the_socket_for_controllers_stays_with_the_agent_that_bound_it(
+    start: Callable[..., Host], tmp_path: Path
+) -> None:
+    path = tmp_path / "grpc.sock"
+    first = start(listen=(f"unix:{path}",))
+    with pytest.raises(ListenError, match="another agent answers there"):
+        start(listen=(f"unix:{tmp_path}/other.sock", f"unix:{path}"))
+    assert ids_of(first.stub.PushNetworkResourceStates(v1("p"), timeout=WAIT_S)) == ["p"]
+    path.unlink()
+    second = start(listen=(f"unix:{path}",))
+    first.stop()
+    assert ids_of(second.stub.PushNetworkResourceStates(v1("q"), timeout=WAIT_S)) == ["q"]
+    second.stop()
+    assert not path.exists()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
+def test_an_agent_that_may_not_make_its_admin_socket_says_what_helps(thread: ServerThread) -> None:
+    # Not below pytest's directories, which no other user may enter.
+    directory = Path(tempfile.mkdtemp(prefix="aca-test-"))
+    directory.chmod(0o755)
+    admin = AdminServer(directory / "admin.sock", dict)
+    os.seteuid(65534)
+    try:
+        with pytest.raises(ListenError) as caught:
+            thread.run(admin.start(), WAIT_S)
+    finally:
+        os.seteuid(0)
+    shutil.rmtree(directory)
+    assert str(caught.value) == (
+        f"cannot listen on unix:{directory}/admin.sock: Permission denied (run as root, or set admin.socket)"
+    )
+
+
+def test_a_path_too_long_for_a_socket_is_told(thread: ServerThread, tmp_path: Path) -> None:
+    directory = tmp_path / ("x" * 100)
+    with pytest.raises(ListenError, match=r"cannot listen on unix:/.*: AF_UNIX path too long"):
+        thread.run(AdminServer(directory / "admin.sock", dict).start(), WAIT_S)
 
 
 def test_a_file_in_the_place_of_the_admin_socket_is_not_removed(thread: ServerThread, tmp_path: Path) -> None:

@@ -63,7 +63,7 @@ class RecordingPlane(DataPlane):
 
     def apply(self, batches: Sequence[Batch]) -> Applied:
         ids = {item.id for batch in batches for item in batch.upserts}
-        ids |= {resource_id for batch in batches for resource_id in batch.removals}
+        ids |= {resource_id for batch in batches for resource_id in (*batch.removals, *batch.withheld)}
         with self._changed:
             self.applied.append(list(batches))
             self.running.update(ids)
@@ -103,7 +103,7 @@ def keep(wanted: dict[Key, Wanted], batches: Iterable[Batch]) -> None:
     for batch in batches:
         for item in batch.upserts:
             wanted[Key(batch.kind, item.id)] = item
-        for resource_id in batch.removals:
+        for resource_id in (*batch.removals, *batch.withheld):
             wanted.pop(Key(batch.kind, resource_id), None)
 
 
@@ -163,6 +163,10 @@ class TableProgrammer:
 
     def aggregate(self, cookie: int, mask: int) -> Future[Any]:
         return _done(len(self.table.flows))
+
+    def dump_flows(self, table: int = 255, cookie: int = 0, mask: int = 0) -> Future[Any]:
+        """Of use for a switch on which nothing stands."""
+        return _done([])
 
     def packet_out(self, body: bytes) -> None:
         self.packets.append(body)

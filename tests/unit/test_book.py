@@ -28,10 +28,18 @@ class Book:
         self.book = FlowBook()
         self.table = FlowTable()
 
-    def set(self, owner: Owner, *flows: Flow) -> int:
+    def set(self, owner: Owner, *flows: Flow, whole: bool = False) -> int:
         """Returns the number of flow-mods."""
         transaction = Transaction()
-        self.book.set(transaction, owner, Key(Kind.PORT, owner[1]), flows)
+        self.book.set(transaction, owner, Key(Kind.PORT, owner[1]), flows, whole=whole)
+        return self._send(transaction)
+
+    def delete(self, owner: Owner) -> int:
+        transaction = Transaction()
+        self.book.delete(transaction, owner, Key(Kind.PORT, owner[1]))
+        return self._send(transaction)
+
+    def _send(self, transaction: Transaction) -> int:
         bodies, blamed = transaction.take()
         assert len(bodies) == len(blamed)
         for body in bodies:
@@ -67,8 +75,11 @@ def test_after_a_doubt_everything_is_sent_again() -> None:
     book.set(B, flow(3))
     assert book.shows({A: [flow(1)], B: [flow(3)]})
     book.book.doubt(A)
-    assert book.set(A, flow(1)) == 1
+    # What stood before the doubt may stand still, whatever is wanted since: it all goes, in the same bundle.
+    book.table.flows[flow(9)[:3]] = (cookie(0, *A), b"")
+    assert book.set(A, flow(1)) == 2
     assert book.set(B, flow(3)) == 0
+    assert book.shows({A: [flow(1)], B: [flow(3)]})
 
 
 def test_a_removal_in_doubt_is_sent_again() -> None:
@@ -131,7 +142,20 @@ def test_in_doubt_the_overridden_stay_overridden() -> None:
 def test_flows_of_an_earlier_agent_are_removed_by_their_mark() -> None:
     book = Book()
     book.table.flows = {flow(1)[:3]: (cookie(0, *A), b""), flow(2)[:3]: (cookie(0, *B), b"")}
-    assert book.set(A) == 0
+    book.delete(A)
+    assert len(book.table.flows) == 2
     book.book.inherited = True
-    book.set(A)
+    # What merely cannot be programmed now is no reason to take away what stands.
+    assert book.set(A) == 0
+    assert len(book.table.flows) == 2
+    book.delete(A)
     assert list(book.table.flows) == [flow(2)[:3]]
+
+
+def test_the_first_whole_form_of_an_owner_sweeps_what_an_earlier_agent_left_of_it() -> None:
+    book = Book()
+    book.book.inherited = True
+    book.table.flows = {flow(1)[:3]: (cookie(0, *A), b""), flow(2)[:3]: (cookie(0, *B), b"")}
+    book.set(A, flow(3), whole=True)
+    assert flow(1)[:3] not in book.table.flows and flow(2)[:3] in book.table.flows
+    assert book.set(A, flow(3), whole=True) == 0

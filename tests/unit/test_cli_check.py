@@ -113,10 +113,60 @@ def test_only_what_is_meant_for_a_host(tmp_path: Path) -> None:
     assert check("--host", "nonsense", file).exit_code == 2
 
 
-def test_an_empty_goal_state_is_valid(tmp_path: Path) -> None:
+def test_nothing_for_a_host_is_told(tmp_path: Path) -> None:
+    message = v2()
+    named = message.host_resources["2001:db8::12"].resources.add()
+    named.type, named.id = common_pb2.SUBNET, SUBNET
+    file = tmp_path / "state.v2.pb"
+    file.write_bytes(message.SerializeToString())
+    assert "nothing is for host 192.0.2.11" in check("--host", "192.0.2.11", file).output
+    assert "nothing is for" not in check("--host", "2001:DB8:0::12", file).output
+
+
+@pytest.mark.parametrize("content", ["", "# nothing\n", "format_version: 7\n"])
+def test_an_empty_goal_state_is_valid_and_said_to_be_empty(tmp_path: Path, content: str) -> None:
     file = tmp_path / "empty.txtpb"
-    file.write_text("# nothing\n")
-    assert check(file).exit_code == 0
+    file.write_text(content)
+    result = check("--host", "192.0.2.1", file)
+    assert result.exit_code == 0
+    assert "it is empty" in result.output
+    assert "nothing is for" not in result.output
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_goal_state_from_standard_input(form: str) -> None:
+    result = CliRunner().invoke(main, ["check", "-"], input=FORMS[form](v1(cidr="nonsense")))
+    assert result.exit_code == 1
+    assert "standard input: v1, 1 resources, 1 invalid" in result.output
+
+
+def test_the_error_of_a_row_does_not_repeat_kind_and_id(tmp_path: Path) -> None:
+    file = tmp_path / "bad.v1.pb"
+    file.write_bytes(v1(cidr="nonsense").SerializeToString())
+    output = check(file).output
+    assert output.count(SUBNET) == 1
+    assert "cidr 'nonsense'" in output
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        ('{"nothing": 1}', 'as v1: no field "nothing" at GoalState'),
+        (
+            '{"port_states": [{"configuration": {"idd": 1}}]}',
+            'as v1: no field "idd" at GoalState.port_states[0].configuration',
+        ),
+        ('{"format_version": "x"}', "as v1: format_version: invalid literal"),
+    ],
+)
+def test_what_is_wrong_in_json_is_told_in_one_short_sentence(tmp_path: Path, content: str, told: str) -> None:
+    file = tmp_path / "state.json"
+    file.write_text(content)
+    result = check("--v1", file)
+    assert result.exit_code == 2
+    (_, line) = result.output.splitlines()
+    assert line.strip().startswith(told)
+    assert len(line) < 100
 
 
 @pytest.mark.parametrize("content", [b"", b"subnet_states {", b'{"nothing": 1}', b"\xff\xff\xff"])

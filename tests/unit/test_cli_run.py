@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -10,6 +12,7 @@ from click.testing import CliRunner, Result
 from aca.cli import main
 from aca.config import setting_infos
 
+REPOSITORY = Path(__file__).parents[2]
 CLEAN = {"ACA_CONFIG": None}
 
 
@@ -61,12 +64,24 @@ def test_an_unknown_key_in_the_file_ends_with_status_2(tmp_path: Path) -> None:
 def test_an_unknown_data_plane_is_refused_with_those_that_exist() -> None:
     result = aca("run", "--host-addresses", "192.0.2.1", "--dataplane-kind", "abacus")
     assert result.exit_code == 2
-    assert "dataplane.kind" in result.output
-    assert "abacus" in result.output
-    assert "ovs" in result.output
+    assert "flag --dataplane-kind: 'abacus' is refused: must be 'ovs'" in result.output
 
 
 def test_version() -> None:
     result = aca("version")
     assert result.exit_code == 0
     assert result.output.startswith("aca ")
+    assert aca("--version").output == result.output
+
+
+def test_the_package_is_a_command() -> None:
+    command = [sys.executable, "-m", "aca", "--version"]
+    done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout == aca("version").output
+
+
+def test_the_benches_explain_themselves() -> None:
+    script = REPOSITORY / "tests" / "bench" / "run.sh"
+    done = subprocess.run(["bash", script, "--help"], capture_output=True, text=True, timeout=60, check=True)
+    assert "tests/bench/run.sh [NAME...]" in done.stdout
+    assert "Exit status" in done.stdout

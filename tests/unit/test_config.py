@@ -72,7 +72,7 @@ def test_every_setting_can_be_given_in_each_of_the_three_ways(tmp_path: Path) ->
         "host.tunnel_address": ("198.51.100.1", "198.51.100.1"),
         "grpc.listen": ("unix:/run/a,127.0.0.1:0", ("unix:/run/a", "127.0.0.1:0")),
         "admin.socket": ("/tmp/a", Path("/tmp/a")),
-        "dataplane.kind": ("other", "other"),
+        "dataplane.kind": ("ovs", "ovs"),
         "dataplane.default_network_type": ("geneve", "geneve"),
         "dataplane.ovs.run_directory": ("/r", Path("/r")),
         "dataplane.ovs.database": ("tcp:192.0.2.1:6640", "tcp:192.0.2.1:6640"),
@@ -95,9 +95,25 @@ def test_every_setting_can_be_given_in_each_of_the_three_ways(tmp_path: Path) ->
 def test_addresses_of_data_path_and_management() -> None:
     own = load_settings(environment={"ACA_HOST__ADDRESSES": "192.0.2.11"}).host
     assert own.data_path_address == "192.0.2.11"
-    both = load_settings(environment={**ADDRESS, "ACA_HOST__TUNNEL_ADDRESS": "2001:DB8::b"}).host
-    assert both.data_path_address == "2001:db8::b"
-    assert both.packed_addresses == {bytes([192, 0, 2, 11]), bytes.fromhex("20010db8000000000000000000 00000b")}
+    both = load_settings(environment={**ADDRESS, "ACA_HOST__TUNNEL_ADDRESS": "198.51.100.1"}).host
+    assert both.data_path_address == "198.51.100.1"
+    assert both.packed_addresses == {bytes([192, 0, 2, 11]), bytes([198, 51, 100, 1])}
+
+
+def test_tunnels_end_at_the_first_ipv4_address() -> None:
+    host = load_settings(environment={"ACA_HOST__ADDRESSES": "2001:DB8::b,192.0.2.11"}).host
+    assert host.addresses == ("2001:db8::b", "192.0.2.11")
+    assert host.data_path_address == "192.0.2.11"
+
+
+def test_a_host_without_an_ipv4_address_for_tunnels_is_refused() -> None:
+    (line,) = refusal(environment={"ACA_HOST__ADDRESSES": "2001:db8::b"}).splitlines()
+    assert line == "host.tunnel_address must be set: tunnels end at IPv4 addresses, and host.addresses has none"
+
+
+@pytest.mark.parametrize("level", ["WARNING", "Warning", "warning"])
+def test_a_log_level_may_be_written_in_any_case(level: str) -> None:
+    assert load_settings(environment={**ADDRESS, "ACA_LOG__LEVEL": level}).log.level == "warning"
 
 
 def test_own_addresses_must_be_given() -> None:
@@ -142,12 +158,16 @@ def test_variables_that_are_no_settings_of_ours_are_left_alone() -> None:
         ("ACA_HOST__ADDRESSES", "192.0.2.1,127.0.0.1", "(item 2)"),
         ("ACA_HOST__ADDRESSES", "", "must not be empty"),
         ("ACA_HOST__TUNNEL_ADDRESS", "224.0.0.1", "that a host can own"),
+        ("ACA_HOST__TUNNEL_ADDRESS", "2001:db8::b", "tunnels end at IPv4 addresses"),
         ("ACA_GRPC__LISTEN", "50001", "ADDRESS:PORT"),
         ("ACA_GRPC__LISTEN", "127.0.0.1:65536", "ADDRESS:PORT"),
         ("ACA_GRPC__LISTEN", "example.org:1", "IP address or 'localhost'"),
         ("ACA_GRPC__LISTEN", "unix:relative", "unix:/ABSOLUTE/PATH"),
         ("ACA_GRPC__MAX_MESSAGE_MIB", "4096", "less than or equal to 2047"),
-        ("ACA_DATAPLANE__WORKERS", "many", "integer"),
+        ("ACA_DATAPLANE__WORKERS", "many", "is refused: must be an integer"),
+        ("ACA_DATAPLANE__WORKERS", "1.5", "is refused: must be an integer"),
+        ("ACA_DATAPLANE__READY_WAIT_S", "long", "is refused: must be a number"),
+        ("ACA_DATAPLANE__KIND", "abacus", "must be 'ovs'"),
         ("ACA_DATAPLANE__DEFAULT_NETWORK_TYPE", "gre", "'vxlan' or 'geneve'"),
         ("ACA_DATAPLANE__OVS__BRIDGE", "a-name-of-16-byt", "1 to 15 bytes"),
         ("ACA_DATAPLANE__OVS__DATABASE", "/db.sock", "unix:PATH or tcp:"),

@@ -27,7 +27,7 @@ SHARED = pair("10.0.0.200", "00:00:5e:00:01:01")
 def local(name: str, *refs: SubnetRef, pairs: tuple[AddressPair, ...] = ()) -> PortWanted:
     subnets = tuple(SubnetWanted(subnet(ref.subnet_id), ref) for ref in refs)
     held: tuple[FixedIp, ...] = ()
-    return PortWanted(port(name, "s 10.0.0.5", pairs=pairs), subnets, held)
+    return PortWanted(port(name, "s 10.0.0.5", pairs=pairs), subnets, held, frozenset(one.id for one in subnets))
 
 
 def remote(name: str, *refs: SubnetRef, host: bytes = THERE, pairs: tuple[AddressPair, ...] = ()) -> NeighborWanted:

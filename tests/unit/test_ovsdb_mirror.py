@@ -104,7 +104,8 @@ class Database:
         row = self.rows("Bridge").get(bridge)
         if row is None or name in self.rows("Interface") or name in self.rows("Port"):
             return
-        optional = dict.fromkeys(("ofport", "ofport_request", "ifindex", "mac_in_use", "mtu", "mtu_request", "error"))
+        names = "ofport ofport_request ifindex mac_in_use mtu mtu_request admin_state error"
+        optional = dict.fromkeys(names.split())
         values = {"name": name, "type": kind, "options": {}, "external_ids": {}, **optional, **columns}
         interface = self.insert("Interface", values)
         port = self.insert("Port", {"name": name, "interfaces": (interface.uuid,)})

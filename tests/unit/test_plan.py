@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from aca.dispatch.plan import batches_of
+from aca.dispatch.plan import Absence, batches_of
 from dataplane.addresses import parse_address
 from dataplane.base import Batch, Outcome, Status
 from dataplane.model import (
@@ -49,10 +49,10 @@ def _wanted(host: FollowingHost, kind: Kind, name: str) -> Any:
 def test_upserts_go_in_order_of_dependence_before_removals_in_reverse() -> None:
     item: Any = DhcpWanted("x")
     kinds = (Kind.DHCP, Kind.NEIGHBOR, Kind.PORT, Kind.ROUTER, Kind.SUBNET)
-    batches = batches_of({kind: {"new": item, "old": None} for kind in kinds})
+    batches = batches_of({kind: {"new": item, "old": Absence.DELETED, "off": Absence.WITHHELD} for kind in kinds})
     order = [Kind.SUBNET, Kind.ROUTER, Kind.PORT, Kind.NEIGHBOR, Kind.DHCP]
     assert batches == [Batch(kind, upserts=[item]) for kind in order] + [
-        Batch(kind, removals=["old"]) for kind in reversed(order)
+        Batch(kind, removals=["old"], withheld=["off"]) for kind in reversed(order)
     ]
 
 

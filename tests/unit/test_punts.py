@@ -18,7 +18,7 @@ from tests.unit.test_icmp import GATEWAY_MAC, UDP, frame, packet
 
 REF = SubnetRef("s", Segment(NetworkType.VXLAN, 10))
 GATEWAY = SubnetWanted(subnet(gateway="10.0.0.1", gateway_mac=GATEWAY_MAC.hex(":")), REF)
-WANTED = PortWanted(port("p", "s 10.0.0.5"), (GATEWAY,), ())
+WANTED = PortWanted(port("p", "s 10.0.0.5"), (GATEWAY,), (), frozenset())
 
 
 class Bench:

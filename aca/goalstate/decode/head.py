@@ -66,13 +66,13 @@ def refusal(head: Head, problem: str) -> Change:
     )
 
 
-def withdrawal(head: Head, identify: Callable[[], str]) -> Change:
+def withdrawal(head: Head, identify: Callable[[], str], vpc_id: str = "") -> Change:
     """The resource is to be deleted; only what `identify` checks matters then."""
     try:
         key = identify()
     except Refused as problem:
         return refusal(head, str(problem))
-    return Change(head.kind, key, head.resource_id, head.operation, head.revision, True, False, None, "")
+    return Change(head.kind, key, head.resource_id, head.operation, head.revision, True, False, None, "", vpc_id)
 
 
 def upsert(head: Head, build: Callable[[], Resource | RouterPatch]) -> Change:
@@ -86,8 +86,8 @@ def upsert(head: Head, build: Callable[[], Resource | RouterPatch]) -> Change:
     return Change(head.kind, value.id, head.resource_id, head.operation, head.revision, False, full, value, "")
 
 
-def change(head: Head, build: Callable[[], Resource | RouterPatch]) -> Change:
+def change(head: Head, build: Callable[[], Resource | RouterPatch], vpc_id: str = "") -> Change:
     """A deletion by id if the operation is DELETE, else an upsert."""
     if head.operation == DELETE:
-        return withdrawal(head, lambda: identifier("id", head.resource_id))
+        return withdrawal(head, lambda: identifier("id", head.resource_id), vpc_id)
     return upsert(head, build)

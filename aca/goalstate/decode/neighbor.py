@@ -44,7 +44,7 @@ def decode_neighbor(map_key: str, state: neighbor_pb2.NeighborState) -> Change:
     head = Head(
         Kind.NEIGHBOR, received_id(map_key, wire.id), state.operation_type, wire.revision_number, wire.update_type
     )
-    return change(head, partial(_neighbor, head, wire))
+    return change(head, partial(_neighbor, head, wire), wire.vpc_id)
 
 
 def _neighbor(head: Head, wire: neighbor_pb2.NeighborConfiguration) -> Neighbor:
@@ -125,7 +125,7 @@ def decode_neighbors(
                     full, layer = _FULL[wire.update_type], _LAYER[fixed_ip.neighbor_type]
                     vpc_id, host = ids[wire.vpc_id], hosts[wire.host_ip_address]
                     value = new(Neighbor, (own_id, revision, vpc_id, own_mac, host, (one,), layer, ()))
-                    add(new(Change, (kind, own_id, own_id, operation, revision, False, full, value, "")))
+                    add(new(Change, (kind, own_id, own_id, operation, revision, False, full, value, "", "")))
                 else:
                     add(decode_neighbor(map_key, state))
             else:

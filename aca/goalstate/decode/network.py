@@ -58,7 +58,7 @@ def decode_subnet(map_key: str, state: subnet_pb2.SubnetState) -> Change:
     head = Head(
         Kind.SUBNET, received_id(map_key, wire.id), state.operation_type, wire.revision_number, wire.update_type
     )
-    return change(head, partial(_subnet, head, wire))
+    return change(head, partial(_subnet, head, wire), wire.vpc_id)
 
 
 def _subnet(head: Head, wire: subnet_pb2.SubnetConfiguration) -> Subnet:

@@ -20,8 +20,8 @@ def decode_port(map_key: str, state: port_pb2.PortState) -> Change:
     operation = state.operation_type
     head = Head(Kind.PORT, received_id(map_key, wire.id), operation, wire.revision_number, wire.update_type)
     if operation == UPDATE and not wire.device_id and not wire.device_owner:
-        return withdrawal(head, lambda: identifier("id", head.resource_id))
-    return change(head, partial(_port, head, wire))
+        return withdrawal(head, lambda: identifier("id", head.resource_id), wire.vpc_id)
+    return change(head, partial(_port, head, wire), wire.vpc_id)
 
 
 def _port(head: Head, wire: port_pb2.PortConfiguration) -> Port:

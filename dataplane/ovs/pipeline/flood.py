@@ -1,7 +1,8 @@
 """Flows that carry broadcast and multicast: a list per subnet, in chunks so that no flow outgrows its message.
 
-Lists of actions in flows, not groups: a list changes atomically with the flows that rest on it, needs no numbers to be
-allocated or recovered, and chunks lift the limit of about 1,000 hosts that one 64 KB message sets.
+Lists of actions in flows, not groups: a list changes atomically with the flows that rest on it, and needs no numbers to
+be allocated or recovered. The switch gives up on a packet whose actions exceed 64 KB, whether by flows or by groups: at
+about 80 bytes for each copy into a tunnel that is some 780 remote hosts, so the list ends at MAX_REMOTE.
 """
 
 from __future__ import annotations
@@ -22,12 +23,16 @@ from dataplane.ovs.pipeline.layout import (
     Flow,
     Table,
     segment_key,
+    subnet_key,
 )
 
 T = TypeVar("T")
 
 _LOCAL_CHUNK = 200
 _REMOTE_CHUNK = 500
+_SUBNET_CHUNK = 200
+MAX_REMOTE = 700
+"""Remote hosts that get a copy of a flooded frame."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +59,7 @@ def flood_flows(members: Membership, tunnel_port: int) -> list[Flow]:
         )
         for mac in members.shared_macs
     ]
-    chunks = _chunks(members.remote, _REMOTE_CHUNK)
+    chunks = _chunks(members.remote[:MAX_REMOTE], _REMOTE_CHUNK)
     for index, chunk in enumerate(chunks):
         steps = []
         if index == 0:
@@ -75,8 +80,10 @@ def flood_flows(members: Membership, tunnel_port: int) -> list[Flow]:
     return flows
 
 
-def segment_flows(segment: Segment, members: Sequence[Membership]) -> list[Flow]:
+def segment_flows(segment: Segment, members: Sequence[Membership], others: Sequence[int] = ()) -> list[Flow]:
     """Flows for what arrives from the tunnels of a segment; `members` are its subnets, those without ports included.
+
+    `others` are keys of further subnets that are to be served.
 
     A tunnel key names a segment, not a subnet. Where a segment holds several subnets, the one whose bridge table knows
     the frame's source MAC gets it: source and destination are exchanged, each subnet is asked, and ACT delivers.
@@ -89,19 +96,26 @@ def segment_flows(segment: Segment, members: Sequence[Membership]) -> list[Flow]
         Flow(Table.DELIVER, 90, arriving + oxm.eth_dst(mac), actions.goto_table(Table.FLOOD_IN))
         for mac in sorted({mac for subnet in here for mac in subnet.shared_macs})
     ]
-    if len(members) == 1:
+    if len(members) == 1 and not others:
         whole = actions.apply_actions(parts.raise_flag(Flag.FLOODED), parts.enter_subnet(here[0].ref))
         flows.append(Flow(Table.FLOOD_IN, 100, arriving, whole + actions.goto_table(Table.FLOOD_LOCAL)))
         return flows
-    steps = [parts.raise_flag(Flag.FLOODED), actions.move(oxm.ETH_DST, oxm.XREG7, bits=parts.MAC_BITS)]
-    for subnet in here:
-        steps += [
-            parts.enter_subnet(subnet.ref),
-            actions.move(oxm.ETH_SRC, oxm.ETH_DST),
-            parts.raise_flag(Flag.LOOKUP),
-            actions.resubmit(Table.BRIDGE),
-        ]
-    flows.append(Flow(Table.FLOOD_IN, 100, arriving, actions.apply_actions(*steps)))
+    keys = [subnet_key(subnet.ref.subnet_id) for subnet in here] + list(others)
+    chunks = _chunks(keys, _SUBNET_CHUNK)
+    for index, chunk in enumerate(chunks):
+        steps = []
+        if index == 0:
+            steps += [parts.raise_flag(Flag.FLOODED), actions.move(oxm.ETH_DST, oxm.XREG7, bits=parts.MAC_BITS)]
+        for key in chunk:
+            steps += [
+                actions.set_field(oxm.metadata(key)),
+                actions.move(oxm.ETH_SRC, oxm.ETH_DST),
+                parts.raise_flag(Flag.LOOKUP),
+                actions.resubmit(Table.BRIDGE),
+            ]
+        steps += _continue(index, len(chunks), REG_ATTEMPT, Table.FLOOD_IN)
+        match = arriving + oxm.reg(REG_ATTEMPT, index)
+        flows.append(Flow(Table.FLOOD_IN, 100, match, actions.apply_actions(*steps)))
     return flows
 
 

@@ -177,6 +177,7 @@ def _reach(wanted: PortWanted, ofport: int) -> Iterator[Flow]:
                 answer + actions.goto_table(Table.ACT),
             )
     mac = oxm.eth_dst(port.mac)
+    refs = {name: ref for name, ref in refs.items() if name in wanted.mac_held}
     for ref in refs.values():
         yield Flow(
             Table.BRIDGE,

@@ -85,10 +85,21 @@ def _from_tunnels(tunnels: Mapping[NetworkType, int]) -> list[Flow]:
 
 
 def _anti_spoof() -> list[Flow]:
-    # A port passes other EtherTypes by its MAC alone, so what has an address to check must not fall through to that.
-    return [
-        Flow(Table.ANTI_SPOOF, 50, ethertype, b"")
-        for ethertype in (parts.ETH_ARP, parts.ETH_RARP, parts.ETH_IPV4, parts.ETH_IPV6)
+    """What no guest may send, and what must not fall through to the flow that passes other EtherTypes by MAC alone."""
+    icmpv6 = parts.ETH_IPV6 + oxm.ip_proto(58)
+    never = [
+        # Answers of a DHCP server; router advertisements and redirects (RFC 6105); and ICMPv6 in fragments, in which an
+        # advertisement could hide (RFC 6980).
+        parts.UDP4 + oxm.udp_src(67) + oxm.udp_dst(68),
+        icmpv6 + oxm.icmpv6_type(134),
+        icmpv6 + oxm.icmpv6_type(137),
+        icmpv6 + oxm.ip_frag(1, 1),
+        # Addresses that bridges keep to themselves (IEEE 802.1D table 7-10): spanning tree, pause, LLDP.
+        oxm.eth_dst(bytes.fromhex("0180c2000000"), bytes.fromhex("fffffffffff0")),
+    ]
+    addressed = (parts.ETH_ARP, parts.ETH_RARP, parts.ETH_IPV4, parts.ETH_IPV6)
+    return [Flow(Table.ANTI_SPOOF, 200, match, b"") for match in never] + [
+        Flow(Table.ANTI_SPOOF, 50, ethertype, b"") for ethertype in addressed
     ]
 
 
