@@ -181,7 +181,7 @@ def test_a_message_of_a_hundred_megabytes(lab: Lab) -> None:
 
 
 def test_a_port_in_hundreds_of_subnets_hurts_nobody_else(lab: Lab) -> None:
-    """What is too much for one flow is chunked or refused by itself; nothing is called a success that does not stand."""
+    """What is too much for one flow is divided; nothing is called a success that does not stand."""
     host = lab.host("h1")
     agent = host.agent()
     agent.wait_ready()
