@@ -162,6 +162,16 @@ class OvsDataPlaneSettings(_Section):
     )
 
 
+class NetlinkDataPlaneSettings(_Section):
+    """The Linux kernel's own bridges, routes and nftables"""
+
+    vxlan_port: UdpPort = Field(default=4789, description="UDP port of VXLAN tunnels.")
+    namespace_prefix: str = Field(
+        default="aca-", pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$", description="What the names of the routers' "
+        "network namespaces begin with; nothing else on the host may begin so.",
+    )
+
+
 class DataPlaneSettings(_Section):
     """Data plane"""
 
@@ -182,6 +192,7 @@ class DataPlaneSettings(_Section):
         "seconds (controllers give up after 300).",
     )
     ovs: OvsDataPlaneSettings = OvsDataPlaneSettings()
+    netlink: NetlinkDataPlaneSettings = NetlinkDataPlaneSettings()
 
 
 class LogSettings(_Section):

@@ -6,11 +6,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.conformance.cloud import SETTLE, Backend, Cloud, OvsBackend, Site, numbers
+from tests.conformance.cloud import SETTLE, Backend, Cloud, NetlinkBackend, OvsBackend, Site, numbers
 from tests.lab import Lab, wait_until
 
 # Pairs of data planes that scenarios run on: (host one's, host two's).
-PAIRS: list[tuple[Backend, Backend]] = [(OvsBackend(), OvsBackend())]
+OVS, NETLINK = OvsBackend(), NetlinkBackend()
+PAIRS: list[tuple[Backend, Backend]] = [(OVS, OVS), (NETLINK, NETLINK), (OVS, NETLINK), (NETLINK, OVS)]
 
 
 @pytest.fixture(scope="module", params=PAIRS, ids=lambda pair: "-".join(backend.name for backend in pair))

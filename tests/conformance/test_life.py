@@ -52,6 +52,7 @@ def test_traffic_flows_while_the_agent_is_gone(cloud: Cloud) -> None:
 
 
 def test_the_switch_crashes(cloud: Cloud) -> None:
+    cloud.needs("crash", cloud.one)
     town = Town(cloud)
     assert town.all_reached()
     cloud.one.backend.crash(cloud.one.host)
