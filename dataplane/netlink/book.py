@@ -11,7 +11,18 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from dataplane.model import Key
-from dataplane.netlink.items import Item, Items, Value
+from dataplane.netlink.items import (
+    ElementItem,
+    Item,
+    Items,
+    LegItem,
+    MacItem,
+    RouteItem,
+    RouteValue,
+    RuleItem,
+    Value,
+    Via,
+)
 
 
 class Nothing(enum.Enum):
@@ -66,12 +77,29 @@ class Book:
     def owners(self, item: Item) -> list[Key]:
         return list(self._claims.get(item, ()))
 
+    def take_evictions(self) -> list[Change]:
+        """What stands on a router's leg that is to be made anew, elsewhere or otherwise: the leg and all that goes
+        with it. To be removed, and followed by `done`, before the changes are taken."""
+        moving = {
+            item.subnet_id
+            for item in self._touched
+            if isinstance(item, LegItem) and item in self._installed and self._wanted(item) != self._installed[item]
+        }
+        if not moving:
+            return []
+        evicted = [item for item, value in self._installed.items() if _leg_of(item, value) in moving]
+        self._touched.update(dict.fromkeys(evicted))
+        return [Change(item, self._installed[item], NOTHING) for item in evicted]
+
+    def _wanted(self, item: Item) -> Value | Nothing:
+        claims = self._claims.get(item)
+        return claims[next(reversed(claims))] if claims else NOTHING
+
     def take_changes(self) -> list[Change]:
         """What is to be done now, to be followed by `done`."""
         changes = []
         for item in self._touched:
-            claims = self._claims.get(item)
-            after: Value | Nothing = claims[next(reversed(claims))] if claims else NOTHING
+            after = self._wanted(item)
             before = self._installed.get(item, NOTHING)
             if before != after:
                 changes.append(Change(item, before, after))
@@ -94,3 +122,17 @@ class Book:
 
     def count(self) -> int:
         return len(self._installed)
+
+
+def _leg_of(item: Item, value: Value) -> str | None:
+    """The subnet of the leg that the object is, or goes away with."""
+    match item:
+        case LegItem() | RuleItem():
+            return item.subnet_id
+        case ElementItem():
+            return item.device if isinstance(item.device, str) else None
+        case MacItem():
+            return value.leg or None if isinstance(value, Via) else None
+        case RouteItem():
+            return value.leg if isinstance(value, RouteValue) else None
+    return None

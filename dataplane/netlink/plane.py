@@ -36,10 +36,10 @@ from dataplane.model import (
     SubnetWanted,
     Wanted,
 )
-from dataplane.netlink.book import Book
+from dataplane.netlink.book import Book, Change
 from dataplane.netlink.dhcp import DhcpSockets, send_frame
 from dataplane.netlink.installer import Installer
-from dataplane.netlink.items import Item, Items, LegItem, MacItem, TapItem
+from dataplane.netlink.items import Item, MacItem, TapItem
 from dataplane.netlink.links import Links
 from dataplane.netlink.names import bridge_name, mark_of, segment_id
 from dataplane.netlink.population import Population
@@ -124,12 +124,12 @@ class NetlinkDataPlane(DataPlane):
                     self._swept = True
                 for batch in batches:
                     for wanted in batch.upserts:
-                        problem = self._upsert(wanted, installer, problems)
+                        problem = self._upsert(wanted)
                         if problem is not None:
                             problems[Key(batch.kind, wanted.id)] = problem
                     for resource_id in batch.removals:
                         self._remove(batch.kind, resource_id)
-                self._derive(installer, problems)
+                self._derive()
                 self._install(installer, problems)
             except (OSError, KernelError) as problem:
                 raise DataPlaneError(f"the kernel does not do what it is asked: {problem}") from problem
@@ -137,7 +137,10 @@ class NetlinkDataPlane(DataPlane):
 
     def _install(self, installer: Installer, problems: dict[Key, Outcome]) -> None:
         """Do what the book says is missing; what the kernel refuses becomes the outcome of whoever wants it."""
-        changes = self._book.take_changes()
+        self._carry_out(self._book.take_evictions(), installer, problems)
+        self._carry_out(self._book.take_changes(), installer, problems)
+
+    def _carry_out(self, changes: Sequence[Change], installer: Installer, problems: dict[Key, Outcome]) -> None:
         if not changes:
             return
         refused: Mapping[Item, str] = {change.item: "" for change in changes}
@@ -152,7 +155,7 @@ class NetlinkDataPlane(DataPlane):
             for owner in owners:
                 problems.setdefault(owner, failed(why))
 
-    def _upsert(self, wanted: Wanted, installer: Installer, problems: dict[Key, Outcome]) -> Outcome | None:
+    def _upsert(self, wanted: Wanted) -> Outcome | None:
         match wanted:
             case SubnetWanted():
                 return self._upsert_subnet(wanted)
@@ -168,7 +171,7 @@ class NetlinkDataPlane(DataPlane):
                 self._forget_router(wanted.id)
                 self._routers[wanted.id] = wanted
                 self._router_of.update((routed.subnet.id, wanted.id) for routed in wanted.subnets)
-                self._set_router(wanted, installer, problems)
+                self._set_router(wanted)
             case DhcpWanted():
                 self._dhcp.add(wanted.id)
                 self._refresh_port(wanted.id)
@@ -257,24 +260,19 @@ class NetlinkDataPlane(DataPlane):
             if self._router_of.get(routed.subnet.id) == router_id:
                 del self._router_of[routed.subnet.id]
 
-    def _set_router(self, wanted: RouterWanted, installer: Installer, problems: dict[Key, Outcome]) -> None:
+    def _set_router(self, wanted: RouterWanted) -> None:
         local = self._population.local(routed.subnet.id for routed in wanted.subnets)
         items = router_items(wanted, local, self._settings.tunnel_mtu)
-        key = Key(Kind.ROUTER, wanted.id)
-        if _legs_differ(self._book.of(key), items):
-            # Everything that goes through a leg goes with it, so it is made anew.
-            self._book.set(key, {})
-            self._install(installer, problems)
-        self._book.set(key, items)
+        self._book.set(Key(Kind.ROUTER, wanted.id), items)
 
-    def _derive(self, installer: Installer, problems: dict[Key, Outcome]) -> None:
+    def _derive(self) -> None:
         segments, subnets = self._population.take_changed()
         for segment in segments:
             owner = Key(Kind.SUBNET, f"/{segment_id(segment)}")
             self._book.set(owner, only_items(segment, self._population.subnets(segment)))
         touched = dict.fromkeys(self._router_of[name] for name in subnets if name in self._router_of)
         for router_id in touched:
-            self._set_router(self._routers[router_id], installer, problems)
+            self._set_router(self._routers[router_id])
 
     # -- devices come and go ------------------------------------------------------------------------------------
 
@@ -323,7 +321,3 @@ class NetlinkDataPlane(DataPlane):
                 "routers": len(self._routers),
                 "objects": self._book.count(),
             }
-
-
-def _legs_differ(before: Items, after: Items) -> bool:
-    return any(isinstance(item, LegItem) and item in after and after[item] != value for item, value in before.items())
