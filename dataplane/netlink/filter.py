@@ -7,7 +7,7 @@ pings to the gateway by turning the frame around. Table `bridge aca`: who of a b
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from dataplane.addresses import Prefix, host_prefix, link_local_from_mac
 from dataplane.model import PortWanted
@@ -216,8 +216,11 @@ def port_rules(wanted: PortWanted, *, hands_up_dhcp: bool) -> tuple[bytes, ...]:
             flag = masked(number(MARK_ASKER_OWNS - 1), xor=number(MARK_ASKER_OWNS))
             rules.append(asked + meta(nft.META_MARK) + flag + set_mark())
     for mac, prefix in pairs:
-        rules += _sources(mac, prefix)
+        if prefix.is_ipv4:
+            rules += _ipv4_sources(mac, prefix)
     for mac in macs:
+        own = [prefix for holder, prefix in pairs if holder == mac and not prefix.is_ipv4]
+        rules += _ipv6_sources(mac, [*own, host_prefix(link_local_from_mac(mac))])
         rules += _sources_of_any_address(mac)
     return tuple(rules)
 
@@ -254,22 +257,23 @@ def _drop_tagged() -> Iterator[bytes]:
         yield matches(LINK, 12, tag) + verdict(nft.DROP)
 
 
-def _sources(mac: bytes, prefix: Prefix) -> Iterator[bytes]:
+def _ipv4_sources(mac: bytes, prefix: Prefix) -> Iterator[bytes]:
     sender = matches(LINK, 6, mac)
-    if not prefix.is_ipv4:
-        yield from _ipv6_sources(mac, prefix)
-        return
     yield protocol(_IP) + sender + matches_prefix(NETWORK, 12, *prefix) + _PASSED
     yield protocol(_ARP) + sender + matches(NETWORK, 8, mac) + matches_prefix(NETWORK, 14, *prefix) + _PASSED
 
 
-def _ipv6_sources(mac: bytes, prefix: Prefix) -> Iterator[bytes]:
+def _ipv6_sources(mac: bytes, prefixes: Sequence[Prefix]) -> Iterator[bytes]:
     """An advertisement (RFC 4861 4.4) claims its target: that must be the port's as well as the source."""
-    speaks = protocol(_IPV6) + matches(LINK, 6, mac) + matches_prefix(NETWORK, 8, *prefix)
+    sender = protocol(_IPV6) + matches(LINK, 6, mac)
     advertises = meta(nft.META_L4PROTO) + compare(b"\x3a") + matches(TRANSPORT, 0, b"\x88")
-    yield speaks + advertises + matches_prefix(TRANSPORT, 8, *prefix) + _PASSED
-    yield speaks + advertises + verdict(nft.DROP)
-    yield speaks + _PASSED
+    for target in prefixes:
+        for prefix in prefixes:
+            speaks = matches_prefix(NETWORK, 8, *prefix)
+            yield sender + speaks + advertises + matches_prefix(TRANSPORT, 8, *target) + _PASSED
+    yield sender + advertises + verdict(nft.DROP)
+    for prefix in prefixes:
+        yield sender + matches_prefix(NETWORK, 8, *prefix) + _PASSED
 
 
 def _sources_of_any_address(mac: bytes) -> Iterator[bytes]:
@@ -285,7 +289,6 @@ def _sources_of_any_address(mac: bytes) -> Iterator[bytes]:
         + matches(TRANSPORT, 0, b"\0\x44\0\x43")
         + _PASSED
     )
-    yield from _ipv6_sources(mac, host_prefix(link_local_from_mac(mac)))
     # Duplicate address detection (RFC 4862 5.4.2) and multicast listener reports speak from '::'.
     for icmp_type in (b"\x87", b"\x8f"):
         yield (

@@ -46,6 +46,7 @@ from dataplane.netlink.settings import NetlinkSettings
 from dataplane.netlink.wire import KernelError, Request
 
 _LEG_MTU = 9000
+_TRANSACTION_BYTES = 4 << 20
 
 
 class _SegmentDevices(NamedTuple):
@@ -395,13 +396,25 @@ class Installer:
         if not groups:
             return
         try:
-            self._transact([request for _, requests in groups for request in requests])
+            self._transact_in_parts([request for _, requests in groups for request in requests])
         except KernelError:
             for items, requests in groups:
                 try:
-                    self._transact(requests)
+                    self._transact_in_parts(requests)
                 except KernelError as problem:
                     self._failed.update((item, str(problem)) for item in items)
+
+    def _transact_in_parts(self, requests: Sequence[Request]) -> None:
+        """One transaction, but for what is too large for one message to the kernel."""
+        part: list[Request] = []
+        size = 0
+        for request in requests:
+            size += len(request.body)
+            if size > _TRANSACTION_BYTES and part:
+                self._transact(part)
+                part, size = [], len(request.body)
+            part.append(request)
+        self._transact(part)
 
     def _key(self, item: ElementItem) -> bytes | None:
         match item.device:

@@ -96,11 +96,14 @@ class NetlinkDataPlane(DataPlane):
 
     def _bring_up(self) -> None:
         while not self._closing.is_set():
+            installer: Installer | None = None
             try:
                 installer = Installer(self._settings)
                 installer.prepare()
                 self._links.start()
             except (KernelError, OSError) as problem:
+                if installer is not None:
+                    installer.close()
                 self._listener(Lost(f"the kernel cannot be programmed: {problem}"))
                 self._closing.wait(_AGAIN_AFTER_S)
                 continue
