@@ -11,6 +11,7 @@ from dataplane.netlink import nft, rtnl
 from dataplane.netlink.book import NOTHING, Change
 from dataplane.netlink.channel import NETFILTER, ROUTE, Channel
 from dataplane.netlink.filter import SETS, leg_rules, number, static_requests
+from dataplane.netlink.inheritance import Inheritance, read_inheritance
 from dataplane.netlink.items import (
     ElementItem,
     FloodItem,
@@ -30,7 +31,6 @@ from dataplane.netlink.items import (
 )
 from dataplane.netlink.names import (
     ALIAS,
-    PREFIXES,
     TABLE,
     bridge_name,
     leg_inside,
@@ -40,12 +40,13 @@ from dataplane.netlink.names import (
     segment_id,
     tunnel_name,
 )
-from dataplane.netlink.namespaces import Namespace, namespaces, remove_namespace
+from dataplane.netlink.namespaces import Namespace
 from dataplane.netlink.nft import key_bytes
 from dataplane.netlink.settings import NetlinkSettings
 from dataplane.netlink.wire import KernelError, Request
 
 _LEG_MTU = 9000
+_EEXIST = 17
 _TRANSACTION_BYTES = 4 << 20
 
 
@@ -76,6 +77,7 @@ class Installer:
         self._legs: dict[str, _LegDevices] = {}
         self._legs_by_mark: dict[bytes, str] = {}
         self._routers: dict[str, Namespace] = {}
+        self._inherited = Inheritance({}, {})
         self._failed: dict[Item, str] = {}
 
     def close(self) -> None:
@@ -89,24 +91,13 @@ class Installer:
     # -- before anything
 
     def prepare(self) -> None:
-        """The filter's fixed part, if it is not there. Raises KernelError."""
+        """The filter's fixed part, if it is not there; else what there is already. Raises KernelError, OSError."""
         try:
             self._transact(static_requests())
         except KernelError as failure:
-            if failure.code != 17:
+            if failure.code != _EEXIST:
                 raise
-
-    def sweep(self) -> None:
-        """Remove what an earlier agent has left, all of it. Raises KernelError, OSError."""
-        links = map(rtnl.link_of, self._route.dump(rtnl.list_links()))
-        ours = [link.name for link in links if link.alias.startswith(ALIAS) and link.name.startswith(PREFIXES)]
-        for name in namespaces(self._settings.namespace_prefix):
-            remove_namespace(name)
-        tables: list[Request] = []
-        for family in (nft.NETDEV, nft.BRIDGE):
-            tables += [nft.add_table(family, TABLE), nft.delete_table(family, TABLE)]
-        self._route.demand([rtnl.delete_link(name) for name in sorted(ours, reverse=True)])
-        self._transact([*tables, *static_requests()])
+        self._inherited = read_inheritance(self._route, self._filter)
 
     def _transact(self, requests: Sequence[Request]) -> None:
         if requests:
@@ -160,6 +151,12 @@ class Installer:
         if segment.network_type is not NetworkType.VXLAN:
             raise KernelError(95, f"this data plane has no {segment.network_type.name} tunnels", segment_id(segment))
         bridge, tunnel, alias = bridge_name(segment), tunnel_name(segment), ALIAS + segment_id(segment)
+        known = [self._inherited.devices.pop(name, None) for name in (bridge, tunnel)]
+        ours = [link for link in known if link is not None and link.alias == alias and link.up]
+        if len(ours) == 2 and ours[1].master == ours[0].ifindex and ours[1].mtu == settings.tunnel_mtu:
+            self._segments[segment] = _SegmentDevices(ours[0].ifindex, ours[1].ifindex)
+            return
+        self._route.demand([rtnl.delete_link(link.name) for link in known if link is not None])
         self._route.demand([rtnl.add_bridge(bridge, alias)])
         try:
             bridge_index = socket.if_nametoindex(bridge)
@@ -212,17 +209,17 @@ class Installer:
             raise KernelError(19, f"no place for the router's leg in subnet {subnet_id}")
         name, inside = leg_name(subnet_id), leg_inside(subnet_id)
         about = f"router leg {name} in subnet {subnet_id}"
-        self._route.demand(
-            [rtnl.add_leg(name, inside, leg.mac, router.fd, segment.bridge, _LEG_MTU, about)]
-        )
+        known = self._inherited.devices.pop(name, None)
+        twin = self._inside(router, inside)
+        if known is None or twin is None or known.master != segment.bridge or twin.mac != leg.mac:
+            make = rtnl.add_leg(name, inside, leg.mac, router.fd, segment.bridge, _LEG_MTU, about)
+            self._route.demand([*([rtnl.delete_link(name)] if known is not None else []), make])
         try:
             index = socket.if_nametoindex(name)
-            chain = [nft.add_base_chain(nft.NETDEV, TABLE, port_chain(index), 0, 0, nft.DROP, name)]
-            chain += [nft.add_rule(nft.NETDEV, TABLE, port_chain(index), rule) for rule in leg_rules(leg.mark)]
-            self._transact(chain)
+            self._transact(_chain(index, name, leg_rules(leg.mark)))
             self._route.demand([rtnl.no_learning(index, about), *_finish(index, ALIAS + subnet_id, about)])
-            links = map(rtnl.link_of, router.channel.dump(rtnl.list_links()))
-            inside_index = next(link.ifindex for link in links if link.name == inside)
+            born = self._inside(router, inside)
+            inside_index = born.ifindex if born is not None else 0
             router.channel.demand([rtnl.set_up(inside_index, about)])
             if leg.address:
                 router.channel.demand([rtnl.add_address(inside_index, leg.address)])
@@ -231,6 +228,10 @@ class Installer:
             raise
         self._legs[subnet_id] = _LegDevices(index, inside_index, leg.router_id, number(leg.mark))
         self._legs_by_mark[number(leg.mark)] = subnet_id
+
+    def _inside(self, router: Namespace, name: str) -> rtnl.Link | None:
+        links = map(rtnl.link_of, router.channel.dump(rtnl.list_links()))
+        return next((link for link in links if link.name == name), None)
 
     def _remove_leg(self, change: Change) -> None:
         assert isinstance(change.item, LegItem)
@@ -359,13 +360,18 @@ class Installer:
         items: dict[str, list[Item]] = {}
         for item, before, after in added:
             if isinstance(item, TapItem) and isinstance(after, Tap):
-                groups.append(([item], _port_chain(item.ifindex, after)))
+                groups.append(([item], _chain(item.ifindex, after.name, after.rules)))
             elif isinstance(item, ElementItem):
                 key = self._key(item)
                 if key is None:
                     self._failed[item] = "the device it is about is not there"
                     continue
-                if before is not NOTHING:
+                stands = self._inherited.elements.pop((item.set_name, key), None)
+                if stands is not None and before is NOTHING:
+                    if stands == _data(after):
+                        continue
+                    gone.setdefault(item.set_name, []).append((key, stands))
+                elif before is not NOTHING:
                     gone.setdefault(item.set_name, []).append((key, _data(before)))
                 new.setdefault(item.set_name, []).append((key, _data(after)))
                 items.setdefault(item.set_name, []).append(item)
@@ -436,13 +442,13 @@ def _data(value: Value | object) -> bytes:
     return value if isinstance(value, bytes) else b""
 
 
-def _port_chain(index: int, tap: Tap) -> list[Request]:
+def _chain(index: int, device: str, rules: Iterable[bytes]) -> list[Request]:
     chain = port_chain(index)
     requests = [
-        nft.add_base_chain(nft.NETDEV, TABLE, chain, 0, 0, nft.DROP, tap.name),
+        nft.add_base_chain(nft.NETDEV, TABLE, chain, 0, 0, nft.DROP, device),
         nft.flush_chain(nft.NETDEV, TABLE, chain),
     ]
-    return requests + [nft.add_rule(nft.NETDEV, TABLE, chain, rule) for rule in tap.rules]
+    return requests + [nft.add_rule(nft.NETDEV, TABLE, chain, rule) for rule in rules]
 
 
 def _without_chain(index: int) -> list[Request]:

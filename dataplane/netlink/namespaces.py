@@ -6,7 +6,7 @@ import os
 import threading
 from pathlib import Path
 
-from dataplane.netlink.channel import ROUTE, Channel, bind_mount, in_thread, new_namespace, unmount
+from dataplane.netlink.channel import ROUTE, Channel, bind_mount, enter_namespace, in_thread, new_namespace, unmount
 
 DIRECTORY = Path("/run/netns")
 _SETTINGS = {
@@ -32,8 +32,16 @@ class Namespace:
     """A router's namespace, with a netlink socket in it. Closing leaves the namespace; removing ends it."""
 
     def __init__(self, name: str) -> None:
-        """Make it. Raises OSError; then nothing is left of it."""
+        """Make it, or enter it if it is there. Raises OSError; then nothing is left that was made."""
         self.path = DIRECTORY / name
+        if self.path.exists():
+            try:
+                self.channel, self.fd = in_thread(self._enter)
+            except OSError:
+                # A file that no namespace is mounted on: what was left by somebody who was interrupted.
+                remove_namespace(name)
+            else:
+                return
         DIRECTORY.mkdir(parents=True, exist_ok=True)
         self.path.touch(mode=0o444, exist_ok=False)
         try:
@@ -50,6 +58,15 @@ class Namespace:
         for name, value in _SETTINGS.items():
             Path("/proc/sys/net/ipv4", name).write_text(str(value))
         return Channel(ROUTE), os.open(own, os.O_RDONLY | os.O_CLOEXEC)
+
+    def _enter(self) -> tuple[Channel, int]:
+        fd = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            enter_namespace(fd)
+            return Channel(ROUTE), fd
+        except OSError:
+            os.close(fd)
+            raise
 
     def close(self) -> None:
         self.channel.close()

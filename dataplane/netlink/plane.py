@@ -69,7 +69,6 @@ class NetlinkDataPlane(DataPlane):
         self._router_of: dict[str, str] = {}
         self._marks: dict[int, str] = {}
         self._installer: Installer | None = None
-        self._swept = False
         self._listener: Callable[[Event], None] = lambda event: None
         self._closing = threading.Event()
         self._starter = threading.Thread(target=self._bring_up, name="netlink-start", daemon=True)
@@ -121,10 +120,6 @@ class NetlinkDataPlane(DataPlane):
             if installer is None:
                 raise DataPlaneError("the kernel's netlink sockets are not open")
             try:
-                if not self._swept:
-                    # What an earlier agent left has served until now, when the desired state arrives.
-                    installer.sweep()
-                    self._swept = True
                 for batch in batches:
                     for wanted in batch.upserts:
                         problem = self._upsert(wanted)
