@@ -40,7 +40,7 @@ class Backend(Protocol):
 
     name: str
     lacks: Mapping[str, str]
-    """What it cannot do, each with the reason: geneve, crash."""
+    """What it cannot do, each with the reason: geneve, crash, host (protection of)."""
 
     def footprint(self, host: Host) -> object:
         """Everything the agent has made on the host, comparable: equal means nothing was added, lost or changed."""
@@ -57,7 +57,9 @@ class Backend(Protocol):
 
 class OvsBackend:
     name = "ovs"
-    lacks: Mapping[str, str] = {}
+    lacks: Mapping[str, str] = {
+        "host": "the lab's switch is in user space: the host's kernel sees what guests send as well",
+    }
 
     def attach_by_name(self, guest: Guest) -> None:
         guest.host.vsctl("add-port", guest.host.bridge, guest.device)

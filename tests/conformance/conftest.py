@@ -27,9 +27,16 @@ def names() -> Iterator[int]:
 
 
 @pytest.fixture(scope="module")
-def sites(module_lab: Lab, backends: tuple[Backend, Backend]) -> Iterator[tuple[Site, Site]]:
+def pair_lab(tmp_path_factory: pytest.TempPathFactory, backends: tuple[Backend, Backend]) -> Iterator[Lab]:
+    """A lab for one pair: the names and addresses of its hosts are the same for all pairs."""
+    with Lab(tmp_path_factory.mktemp("pair"), "lab") as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def sites(pair_lab: Lab, backends: tuple[Backend, Backend]) -> Iterator[tuple[Site, Site]]:
     """Two hosts with a ready agent each."""
-    hosts = [module_lab.host(f"h{n}", dataplane=backend.name) for n, backend in enumerate(backends, 1)]
+    hosts = [pair_lab.host(f"h{n}", dataplane=backend.name) for n, backend in enumerate(backends, 1)]
     agents = [host.agent() for host in hosts]
     for agent in agents:
         agent.wait_ready()

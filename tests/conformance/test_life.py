@@ -60,3 +60,31 @@ def test_the_switch_crashes(cloud: Cloud) -> None:
     cloud.one.agent.wait_ready()
     reply = cloud.one.push(*town.states)
     assert not reply.troubles, reply.troubles
+
+
+def test_nothing_is_lost_when_the_agent_comes_back(cloud: Cloud) -> None:
+    """What stands is taken over, not made again."""
+    town = Town(cloud)
+    assert town.all_reached()
+    running = [town.guests[0].start_ping(nic.ip) for nic in town.nics[1:]]
+    for one in running:
+        one.wait_replies()
+    assert cloud.one.agent.stop(within=5.0) == 0
+    cloud.one.agent.start()
+    cloud.one.agent.wait_ready()
+    for _ in range(2):
+        cloud.one.program(*town.states)
+        for one in running:
+            one.wait_replies(20)
+    assert [one.stop().lost for one in running] == [(), (), ()]
+
+
+def test_a_killed_agent_leaves_nothing_that_deletions_do_not_remove(cloud: Cloud) -> None:
+    """The check is the one after each scenario: both hosts are as they were before."""
+    town = Town(cloud)
+    cloud.one.agent.kill()
+    assert town.all_reached()
+    cloud.one.agent.start()
+    cloud.one.agent.wait_ready()
+    cloud.one.program(*town.states)
+    assert town.all_reached()
