@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
@@ -109,32 +110,30 @@ class Installer:
         """Carry the changes out; returns what failed and why, by object. Raises OSError if the kernel does not answer.
         """
         self._failed = {}
-        added = [change for change in changes if change.after is not NOTHING]
-        removed = [change for change in changes if change.after is NOTHING]
-        self._each(added, SegmentItem, lambda change: self._add_segment(change.item))
-        self._each(added, RouterItem, lambda change: self._add_router(change.item))
-        self._each(added, LegItem, self._add_leg)
-        self._filter_work(self._filter_additions(added))
-        self._do(self._route, self._enslave(added))
-        self._do(self._route, self._forwarding(added))
-        self._in_routers(added)
-        self._forget_resolved(changes)
-        self._in_routers(removed)
-        self._do(self._route, self._forwarding(removed))
-        self._do(self._route, self._release(removed))
-        self._filter_work(self._filter_removals(removed))
-        self._each(removed, LegItem, self._remove_leg)
-        self._each(removed, RouterItem, lambda change: self._remove_router(change.item))
-        self._each(removed, SegmentItem, lambda change: self._remove_segment(change.item))
+        added, removed = _by_kind(changes, gone=False), _by_kind(changes, gone=True)
+        self._each(added[SegmentItem], lambda change: self._add_segment(change.item))
+        self._each(added[RouterItem], lambda change: self._add_router(change.item))
+        self._each(added[LegItem], self._add_leg)
+        self._filter_work(self._filter_additions([*added[TapItem], *added[ElementItem]]))
+        self._do(self._route, self._enslave(added[TapItem]))
+        self._do(self._route, self._forwarding([*added[MacItem], *added[FloodItem]]))
+        self._in_routers([*added[RouteItem], *added[RuleItem]])
+        self._forget_resolved([*added[ElementItem], *removed[ElementItem]])
+        self._in_routers([*removed[RouteItem], *removed[RuleItem]])
+        self._do(self._route, self._forwarding([*removed[MacItem], *removed[FloodItem]]))
+        self._do(self._route, self._release(removed[TapItem]))
+        self._filter_work(self._filter_removals([*removed[TapItem], *removed[ElementItem]]))
+        self._each(removed[LegItem], self._remove_leg)
+        self._each(removed[RouterItem], lambda change: self._remove_router(change.item))
+        self._each(removed[SegmentItem], lambda change: self._remove_segment(change.item))
         return self._failed
 
-    def _each(self, changes: Sequence[Change], kind: type, action: Callable[[Change], None]) -> None:
+    def _each(self, changes: Sequence[Change], action: Callable[[Change], None]) -> None:
         for change in changes:
-            if isinstance(change.item, kind):
-                try:
-                    action(change)
-                except (KernelError, OSError) as problem:
-                    self._failed[change.item] = str(problem)
+            try:
+                action(change)
+            except (KernelError, OSError) as problem:
+                self._failed[change.item] = str(problem)
 
     def _do(self, channel: Channel, work: Work) -> None:
         if not work:
@@ -432,6 +431,14 @@ class Installer:
             case _:
                 leg = self._legs.get(item.device)
                 return None if leg is None else key_bytes(item.key, number(leg.outside))
+
+
+def _by_kind(changes: Sequence[Change], *, gone: bool) -> dict[type, list[Change]]:
+    found: dict[type, list[Change]] = defaultdict(list)
+    for change in changes:
+        if (change.after is NOTHING) is gone:
+            found[type(change.item)].append(change)
+    return found
 
 
 def _finish(index: int, alias: str, about: str) -> list[Request]:

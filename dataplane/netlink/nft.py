@@ -28,7 +28,7 @@ _NEW_RULE, _DEL_RULE, _NEW_SET, _NEW_ELEMENT, _DEL_ELEMENT = 6, 8, 9, 12, 14
 _VERDICT_REGISTER = 0
 _APPEND = 0x800
 _MAP = 0x8
-_ENOENT = 2
+_PADDING = (b"", b"\0\0\0", b"\0\0", b"\0")
 
 BEGIN = Request(0x10, 0, struct.pack(">BBH", 0, 0, 10))
 END = Request(0x11, 0, struct.pack(">BBH", 0, 0, 10))
@@ -45,7 +45,7 @@ class SetSpec(NamedTuple):
 
 def key_bytes(*parts: bytes) -> bytes:
     """A concatenated key: each part padded to 4 bytes."""
-    return b"".join(part + bytes(-len(part) % 4) for part in parts)
+    return b"".join([part + _PADDING[len(part) & 3] for part in parts])
 
 
 # -- expressions
@@ -200,10 +200,17 @@ def delete_elements(table: str, spec: SetSpec, elements: Sequence[tuple[bytes, b
 def _elements(
     kind: int, flags: int, table: str, spec: SetSpec, elements: Sequence[tuple[bytes, bytes]]
 ) -> Iterable[Request]:
+    if not elements:
+        return
     head = text(1, table) + text(2, spec.name)
+    # All elements of a set have one shape: what stands before key and data is cut from the first.
+    key, data = elements[0]
+    with_data = nested(2, attribute(1, data)) if data else b""
+    first = nested(1, nested(1, attribute(1, key)), with_data)
+    before_key = first[:12]
+    padding = bytes(-len(key) % 4)
+    before_data, after_data = padding + with_data[:8], bytes(-len(data) % 4)
     for start in range(0, len(elements), _ELEMENTS_PER_MESSAGE):
-        encoded = (
-            nested(1, nested(1, attribute(1, key)), *((nested(2, attribute(1, data)),) if data else ()))
-            for key, data in elements[start : start + _ELEMENTS_PER_MESSAGE]
-        )
+        part = elements[start : start + _ELEMENTS_PER_MESSAGE]
+        encoded = [before_key + key + before_data + data + after_data for key, data in part]
         yield _request(kind, spec.family, flags, head + nested(3, *encoded), f"elements of nftables set {spec.name}")

@@ -50,6 +50,7 @@ from dataplane.netlink.wire import KernelError
 from dataplane.netlink.wiring import Wiring
 
 _AGAIN_AFTER_S = 5.0
+_CLOSE_WAIT_S = 0.5
 _log = logging.getLogger(__name__)
 
 
@@ -88,10 +89,13 @@ class NetlinkDataPlane(DataPlane):
             self._starter.join(1.0)
         self._sockets.close()
         self._links.close()
-        with self._lock:
-            installer, self._installer = self._installer, None
+        # What is in hand ends at its next request; it is not waited for longer than that.
+        held = self._lock.acquire(timeout=_CLOSE_WAIT_S)
+        installer, self._installer = self._installer, None
         if installer is not None:
             installer.close()
+        if held:
+            self._lock.release()
 
     def _bring_up(self) -> None:
         while not self._closing.is_set():
@@ -158,9 +162,11 @@ class NetlinkDataPlane(DataPlane):
             case SubnetWanted():
                 return self._upsert_subnet(wanted)
             case NeighborWanted():
-                if len(wanted.neighbor.host) != len(self._settings.tunnel_address):
-                    return invalid("the host of the neighbour has an address of another family than this host")
                 key = Key(Kind.NEIGHBOR, wanted.id)
+                if len(wanted.neighbor.host) != len(self._settings.tunnel_address):
+                    self._book.set(key, {})
+                    self._population.enter(key, ())
+                    return invalid("the host of the neighbour has an address of another family than this host")
                 self._book.set(key, neighbor_items(wanted))
                 self._population.enter(key, wanted.mac_subnets)
             case PortWanted():
