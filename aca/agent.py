@@ -87,7 +87,21 @@ def _ovs_settings(settings: Settings) -> object:
     )
 
 
-_BACKEND_SETTINGS: Mapping[DataPlaneKind, Callable[[Settings], object]] = {"ovs": _ovs_settings}
+def _netlink_settings(settings: Settings) -> object:
+    from dataplane.netlink.settings import NetlinkSettings
+
+    return NetlinkSettings(
+        tunnel_address=parse_address(settings.host.data_path_address),
+        tunnel_mtu=settings.dataplane.tunnel_mtu,
+        vxlan_port=settings.dataplane.netlink.vxlan_port,
+        namespace_prefix=settings.dataplane.netlink.namespace_prefix,
+    )
+
+
+_BACKEND_SETTINGS: Mapping[DataPlaneKind, Callable[[Settings], object]] = {
+    "ovs": _ovs_settings,
+    "netlink": _netlink_settings,
+}
 
 
 def build_engine(settings: Settings) -> Engine:

@@ -105,7 +105,7 @@ Addresses = Annotated[tuple[Address, ...], BeforeValidator(_split)]
 Listen = Annotated[str, AfterValidator(_check_listen)]
 Listens = Annotated[tuple[Listen, ...], BeforeValidator(_split)]
 UdpPort = Annotated[int, Field(ge=1, le=65535)]
-DataPlaneKind = Literal["ovs"]
+DataPlaneKind = Literal["ovs", "netlink"]
 Level = Literal["debug", "info", "warning", "error"]
 
 
@@ -195,6 +195,16 @@ class OvsDataPlaneSettings(_Section):
     )
 
 
+class NetlinkDataPlaneSettings(_Section):
+    """The Linux kernel's own bridges, routes and nftables"""
+
+    vxlan_port: UdpPort = Field(default=4789, description="UDP port of VXLAN tunnels.")
+    namespace_prefix: str = Field(
+        default="aca-", pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$", description="What the names of the routers' "
+        "network namespaces begin with; nothing else on the host may begin so.",
+    )
+
+
 class DataPlaneSettings(_Section):
     """Data plane"""
 
@@ -215,6 +225,7 @@ class DataPlaneSettings(_Section):
         "seconds (controllers give up after 300).",
     )
     ovs: OvsDataPlaneSettings = OvsDataPlaneSettings()
+    netlink: NetlinkDataPlaneSettings = NetlinkDataPlaneSettings()
 
 
 class LogSettings(_Section):

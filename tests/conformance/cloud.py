@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
+
+import pytest
 
 from aca.goalstate.reply import problems
 from goalstate_proto import common_pb2, neighbor_pb2
@@ -26,7 +28,8 @@ from tests.conformance.network import (
     v1,
     v2,
 )
-from tests.lab import AgentProcess, Guest, GuestSpec, Host, wait_until
+from tests.lab import AgentProcess, Guest, GuestSpec, Host, LabError, wait_until
+from tests.lab.netns import Namespace, namespaces_of
 
 SETTLE = 5.0
 DELETION_ORDER = ("NEIGHBOR", "DHCP", "PORT", "ROUTER", "SUBNET", "VPC", "SECURITYGROUP", "GATEWAY")
@@ -36,6 +39,8 @@ class Backend(Protocol):
     """What scenarios must know of a data plane from outside."""
 
     name: str
+    lacks: Mapping[str, str]
+    """What it cannot do, each with the reason: geneve, crash, host (protection of)."""
 
     def footprint(self, host: Host) -> object:
         """Everything the agent has made on the host, comparable: equal means nothing was added, lost or changed."""
@@ -64,6 +69,9 @@ class Backend(Protocol):
 
 class OvsBackend:
     name = "ovs"
+    lacks: Mapping[str, str] = {
+        "host": "the lab's switch is in user space: the host's kernel sees what guests send as well",
+    }
 
     def attach_by_name(self, guest: Guest) -> None:
         guest.host.vsctl("add-port", guest.host.bridge, guest.device)
@@ -96,6 +104,70 @@ class OvsBackend:
             "interfaces": sorted(json.dumps(_without_time(row)) for row in rows["data"]),
             "bridges": sorted(json.dumps(row) for row in bridges["data"]),
         }
+
+
+class NetlinkBackend:
+    name = "netlink"
+    lacks: Mapping[str, str] = {
+        "crash": "the kernel forwards, there is no process to crash",
+        "geneve": "it makes VXLAN tunnels only, and says so",
+        "repair": "what is taken away by hand is put back when the agent starts again",
+        "inheritance": "what an earlier agent made and a fresh one never hears of stays, deletions included",
+    }
+
+    def attach_by_name(self, guest: Guest) -> None:
+        """The device is there: nothing else is needed."""
+
+    def crash(self, host: Host) -> None:
+        raise LabError(self.lacks["crash"])
+
+    def cut_tunnels(self, host: Host) -> None:
+        raise LabError(self.lacks["repair"])
+
+    def wipe(self, host: Host) -> None:
+        raise LabError(self.lacks["repair"])
+
+    def attached(self, guest: Guest) -> bool:
+        raise LabError(self.lacks["repair"])
+
+    def footprint(self, host: Host) -> object:
+        """Devices with their masters, forwarding entries, addresses, neighbours and routes of bridges and routers,
+        namespaces, and the nftables ruleset. Guests' devices and the underlay are not the agent's."""
+        links = json.loads(host.run("ip", "-j", "-d", "link") or "[]")
+        guests = {link["ifname"] for link in links if link["ifname"].startswith("tap")}
+        names = {link["ifname"] for link in links} - {"lo", "uplink"} - guests
+        fdb = json.loads(host.run("bridge", "-j", "fdb") or "[]")
+        prefix = f"{host.namespace.name}-r-"
+        return {
+            "links": sorted(names),
+            "ports": sorted((link["ifname"], link["master"]) for link in links if "master" in link),
+            "fdb": sorted(
+                (one["ifname"], one["mac"], one.get("dst", ""), one.get("master", ""))
+                for one in fdb
+                # What the kernel itself adds for multicast, and for the addresses of the devices.
+                if (not one["mac"].startswith(("33:33:", "01:00:5e:")) and one.get("state") != "permanent")
+                or "dst" in one
+            ),
+            "routers": {name: _router_footprint(name) for name in namespaces_of(prefix.removesuffix("-"))},
+            "nft": sorted(_without_handles(host.run("nft", "list", "ruleset"))),
+        }
+
+
+def _router_footprint(namespace: str) -> object:
+    router = Namespace(namespace)
+    addresses = json.loads(router.run("ip", "-j", "addr") or "[]")
+    return (
+        sorted((link["ifname"], link.get("address", "")) for link in addresses),
+        sorted((one["local"], one["prefixlen"]) for link in addresses for one in link["addr_info"]),
+        sorted(router.run("ip", "route", "show", "table", "all").splitlines()),
+        sorted(router.run("ip", "rule").splitlines()),
+    )
+
+
+def _without_handles(ruleset: str) -> list[str]:
+    """The lines of a ruleset, the elements of sets one by one, which have no order."""
+    lines = ruleset.replace(" = {", "\n").replace(",", "\n").replace("}", "\n").splitlines()
+    return [line.strip() for line in lines if line.strip()]
 
 
 def _without_time(row: list[Any]) -> list[Any]:
@@ -269,6 +341,12 @@ class Cloud:
         self.sites = tuple(sites)
         self.numbers = numbers
         self._guests: list[Guest] = []
+
+    def needs(self, what: str, *sites: Site) -> None:
+        """Skip the scenario, with the reason, if a data plane (of these sites, else of any) cannot do it."""
+        for site in sites or self.sites:
+            if what in site.backend.lacks:
+                pytest.skip(f"{site.backend.name}: {site.backend.lacks[what]}")
 
     def vpc(self) -> Vpc:
         number = next(self.numbers)

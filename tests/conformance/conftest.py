@@ -6,14 +6,20 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.conformance.cloud import SETTLE, Backend, Cloud, OvsBackend, Site, numbers
+from tests.conformance.cloud import SETTLE, Backend, Cloud, NetlinkBackend, OvsBackend, Site, numbers
 from tests.lab import Lab, wait_until
 
 # Pairs of data planes that scenarios run on: (host one's, host two's).
-PAIRS: list[tuple[Backend, Backend]] = [(OvsBackend(), OvsBackend())]
+OVS, NETLINK = OvsBackend(), NetlinkBackend()
+PAIRS: list[tuple[Backend, Backend]] = [(OVS, OVS), (NETLINK, NETLINK)]
+MIXED: list[tuple[Backend, Backend]] = [(OVS, NETLINK), (NETLINK, OVS)]
 
 
-@pytest.fixture(scope="module", params=PAIRS, ids=lambda pair: "-".join(backend.name for backend in pair))
+@pytest.fixture(
+    scope="module",
+    params=[*PAIRS, *(pytest.param(pair, marks=pytest.mark.long) for pair in MIXED)],
+    ids=lambda pair: "-".join(backend.name for backend in pair),
+)
 def backends(request: pytest.FixtureRequest) -> tuple[Backend, Backend]:
     pair: tuple[Backend, Backend] = request.param
     return pair
@@ -26,9 +32,16 @@ def names() -> Iterator[int]:
 
 
 @pytest.fixture(scope="module")
-def sites(module_lab: Lab, backends: tuple[Backend, Backend]) -> Iterator[tuple[Site, Site]]:
+def pair_lab(tmp_path_factory: pytest.TempPathFactory, backends: tuple[Backend, Backend]) -> Iterator[Lab]:
+    """A lab for one pair: the names and addresses of its hosts are the same for all pairs."""
+    with Lab(tmp_path_factory.mktemp("pair"), "lab") as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def sites(pair_lab: Lab, backends: tuple[Backend, Backend]) -> Iterator[tuple[Site, Site]]:
     """Two hosts with a ready agent each."""
-    hosts = [module_lab.host(f"h{n}", dataplane=backend.name) for n, backend in enumerate(backends, 1)]
+    hosts = [pair_lab.host(f"h{n}", dataplane=backend.name) for n, backend in enumerate(backends, 1)]
     agents = [host.agent() for host in hosts]
     for agent in agents:
         agent.wait_ready()

@@ -52,6 +52,7 @@ def test_traffic_flows_while_the_agent_is_gone(cloud: Cloud) -> None:
 
 
 def test_the_switch_crashes(cloud: Cloud) -> None:
+    cloud.needs("crash", cloud.one)
     town = Town(cloud)
     assert town.all_reached()
     cloud.one.backend.crash(cloud.one.host)
@@ -63,6 +64,7 @@ def test_the_switch_crashes(cloud: Cloud) -> None:
 
 def test_the_tunnels_are_deleted_by_hand(cloud: Cloud) -> None:
     """The agent puts them back, and what went through them goes through them again."""
+    cloud.needs("repair", cloud.one)
     town = Town(cloud)
     assert town.all_reached()
     cloud.one.backend.cut_tunnels(cloud.one.host)
@@ -71,10 +73,39 @@ def test_the_tunnels_are_deleted_by_hand(cloud: Cloud) -> None:
 
 def test_the_data_plane_is_deleted_by_hand(cloud: Cloud) -> None:
     """What was not the agent's (the guests' devices on the bridge) is put back by hand as well."""
+    cloud.needs("repair", cloud.one)
     town = Town(cloud)
     assert town.all_reached()
     cloud.one.backend.wipe(cloud.one.host)
     cloud.one.agent.wait_ready()
     for guest in town.guests[:2]:
         eventually(lambda g=guest: cloud.one.backend.attached(g), "attached again")  # type: ignore[misc]
+    assert town.all_reached()
+
+
+def test_nothing_is_lost_when_the_agent_comes_back(cloud: Cloud) -> None:
+    """What stands is taken over, not made again."""
+    town = Town(cloud)
+    assert town.all_reached()
+    running = [town.guests[0].start_ping(nic.ip) for nic in town.nics[1:]]
+    for one in running:
+        one.wait_replies()
+    assert cloud.one.agent.stop(within=5.0) == 0
+    cloud.one.agent.start()
+    cloud.one.agent.wait_ready()
+    for _ in range(2):
+        cloud.one.program(*town.states)
+        for one in running:
+            one.wait_replies(20)
+    assert [one.stop().lost for one in running] == [(), (), ()]
+
+
+def test_a_killed_agent_leaves_nothing_that_deletions_do_not_remove(cloud: Cloud) -> None:
+    """The check is the one after each scenario: both hosts are as they were before."""
+    town = Town(cloud)
+    cloud.one.agent.kill()
+    assert town.all_reached()
+    cloud.one.agent.start()
+    cloud.one.agent.wait_ready()
+    cloud.one.program(*town.states)
     assert town.all_reached()

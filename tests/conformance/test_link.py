@@ -156,7 +156,9 @@ def test_bridged_frames_keep_their_ttl_and_source(link: Link) -> None:
         frame = udp_frame(target.mac, source.mac, source.ip, target.ip, b"as it was", ttl=1)
         with link.guests[receiver].capture() as capture:
             link.guests[sender].send_raw(frame)
-            assert capture.frames(has(b"as it was"), count=1, within=2.0) == [frame]
+            (got,) = capture.frames(has(b"as it was"), count=1, within=2.0)
+        # The padding of a short frame is no part of it: a bridge may cut it off, a network card puts it back.
+        assert got.ljust(60, b"\0") == frame
 
 
 def test_unicast_to_nobody_goes_nowhere(link: Link) -> None:

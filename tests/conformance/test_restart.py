@@ -39,6 +39,7 @@ class Standing:
 
 @pytest.fixture
 def standing(cloud: Cloud) -> Standing:
+    cloud.needs("inheritance", cloud.one)
     vpc = cloud.vpc()
     subnets = [vpc.subnet("10.0.1.0/24"), vpc.subnet("10.0.2.0/24")]
     a, b = subnets

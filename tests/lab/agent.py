@@ -61,6 +61,9 @@ def usual_config(host: AgentHost) -> dict[str, Any]:
             "bridge": host.bridge,
             "datapath_type": "netdev",
         }
+    if host.dataplane == "netlink":
+        # Hosts of a lab share one directory of named namespaces; the lab removes what begins with its own prefix.
+        dataplane["netlink"] = {"namespace_prefix": f"{host.namespace.name}-r-"}
     return {
         "host": {"id": host.name, "addresses": [host.underlay_ip], "tunnel_address": host.underlay_ip},
         "grpc": {"listen": host.grpc_target},
@@ -114,7 +117,11 @@ class AgentProcess:
         self.config_file.write_text(dumps(self.config))
         # Settings of whoever runs the tests are none of the agent's.
         inherited = {name: value for name, value in environment().items() if not name.startswith("ACA_")}
-        argv = self.host.namespace.argv(*self._command, "run", "--config", str(self.config_file))
+        command = (*self._command, "run", "--config", str(self.config_file))
+        # The namespaces that the netlink data plane makes outlive the agent only if it shares our mounts, which
+        # `ip netns exec` prevents.
+        shares_mounts = self.host.dataplane == "netlink"
+        argv = self.host.namespace.entering(*command) if shares_mounts else self.host.namespace.argv(*command)
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
                 argv,

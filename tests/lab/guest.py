@@ -51,12 +51,12 @@ class Guest:
     # -- the wire to the host
 
     def attach(self) -> None:
-        """Give its device to the integration bridge, as Nova does. Raises CommandError if there is no bridge."""
+        """Tell the data plane whose its device is, as Nova does. Raises CommandError if there is no bridge."""
         self.host.attach([self])
 
     def detach(self) -> None:
-        """Take its device off the integration bridge; fine if it is not there."""
-        self.host.vsctl("--if-exists", "del-port", self.host.bridge, self.device)
+        """Take its device away from the data plane; fine if it has not got it."""
+        self.host.detach(self)
 
     def unplug(self) -> None:
         """Delete both ends of its wire, as when a virtual machine dies; its bridge port record stays."""

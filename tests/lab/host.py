@@ -137,14 +137,26 @@ class Host:
         made = [Guest(self, spec, namespace) for spec, namespace in zip(specs, namespaces, strict=True)]
         self._guests += made
         plug(self.namespace, list(zip(specs, namespaces, strict=True)))
-        if attach and self.has_ovs:
+        if attach:
             self.attach(made)
         return made
 
     def attach(self, guests: Sequence[Guest]) -> None:
-        """Give the guests' devices to the integration bridge, all in one transaction. Raises CommandError."""
-        if guests:
+        """Tell the data plane whose the guests' devices are, as the compute service does. Raises CommandError.
+
+        Open vSwitch: all to the integration bridge, in one transaction. Netlink: the port id as interface alias.
+        """
+        if guests and self.has_ovs:
             self.vsctl(*attach_arguments(self.bridge, [guest.spec for guest in guests])[1:])
+        elif self.dataplane == "netlink":
+            self.namespace.ip(*(f"link set {guest.device} alias {guest.port_id}" for guest in guests))
+
+    def detach(self, guest: Guest) -> None:
+        """Take back what attach() told; fine if it was not told."""
+        if self.has_ovs:
+            self.vsctl("--if-exists", "del-port", self.bridge, guest.device)
+        elif self.dataplane == "netlink" and guest.device in self.devices():
+            self.namespace.ip(f"link set {guest.device} alias nobody")
 
     def forget(self, guest: Guest) -> None:
         """For Guest.remove()."""
@@ -174,7 +186,9 @@ class Host:
     def start(self) -> None:
         """Bring up the switch and the underlay address; the uplink is there already. For Lab."""
         if self._ovs is None:
-            self.namespace.ip(f"addr add {self.underlay_ip}/24 dev uplink")
+            self.namespace.ip(
+                f"link set uplink address {self.underlay_mac}", f"addr add {self.underlay_ip}/24 dev uplink"
+            )
             return
         self._ovs.create()
         self.vsctl(
@@ -188,4 +202,4 @@ class Host:
         """Whatever a restart of the switch loses: the underlay address and the other hosts' MACs."""
         if "br-phy" in self.devices():
             self.namespace.ip(f"addr replace {self.underlay_ip}/24 dev br-phy", "link set br-phy up")
-            self.know_underlay([host for host in self.lab.hosts.values() if host.has_ovs])
+            self.know_underlay(list(self.lab.hosts.values()))

@@ -96,7 +96,7 @@ class Lab:
         namespace.ip("link set lo up", "link set uplink up")
         host.start()
         for other in self.hosts.values():
-            if other is not host and host.has_ovs and other.has_ovs:
+            if other is not host and other.has_ovs:
                 other.know_underlay([host])
         return host
 

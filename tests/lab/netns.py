@@ -37,6 +37,10 @@ class Namespace:
         """The command line that runs `command` in here; the process is replaced, so its pid is the command's."""
         return ["ip", "netns", "exec", self.name, *command]
 
+    def entering(self, *command: str) -> list[str]:
+        """Like argv(), but with the caller's mounts: namespaces that the command gives a name are seen by all."""
+        return ["nsenter", f"--net={self.path}", "--", *command]
+
     def run(
         self,
         *command: str,

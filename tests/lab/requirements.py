@@ -6,7 +6,10 @@ from pathlib import Path
 
 from tests.lab.ovs import SCHEMA
 
-PROGRAMS = ("ip", "ping", "setpriv", "ovs-vsctl", "ovs-ofctl", "ovsdb-tool", "ovsdb-server", "ovs-vswitchd")
+PROGRAMS = (
+    *("ip", "bridge", "ping", "nsenter", "setpriv", "nft"),
+    *("ovs-vsctl", "ovs-ofctl", "ovsdb-tool", "ovsdb-server", "ovs-vswitchd"),
+)
 
 
 def missing_requirements() -> list[str]:

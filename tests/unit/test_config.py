@@ -79,6 +79,7 @@ def test_every_setting_can_be_given_in_each_of_the_three_ways(tmp_path: Path) ->
         "dataplane.ovs.bridge": ("br0", "br0"),
         "dataplane.ovs.datapath_type": ("netdev", "netdev"),
         "dataplane.ovs.make_devices": ("tap", "tap"),
+        "dataplane.netlink.namespace_prefix": ("net-", "net-"),
         "dataplane.tunnel_mtu": ("1400", 1400),
         "log.level": ("debug", "debug"),
         "log.format": ("json", "json"),

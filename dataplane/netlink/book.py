@@ -1,0 +1,138 @@
+"""What is installed, and for whom.
+
+Every owner (a port, a neighbour...) is rendered as a whole by a pure function; what is done is the difference. An
+object that several owners want stands until the last gives it up; its value is the one's that came last.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from dataplane.model import Key
+from dataplane.netlink.items import (
+    ElementItem,
+    Item,
+    Items,
+    LegItem,
+    MacItem,
+    RouteItem,
+    RouteValue,
+    RuleItem,
+    Value,
+    Via,
+)
+
+
+class Nothing(enum.Enum):
+    """That there is no object (None is a value)."""
+
+    NOTHING = 0
+
+
+NOTHING = Nothing.NOTHING
+
+
+class Change(NamedTuple):
+    item: Item
+    before: Value | Nothing
+    after: Value | Nothing
+
+
+class Book:
+    """Objects by owner. Not thread safe: the caller's lock guards it."""
+
+    def __init__(self) -> None:
+        self._by_owner: dict[Key, Items] = {}
+        self._claims: dict[Item, dict[Key, Value]] = {}
+        self._installed: dict[Item, Value] = {}
+        self._touched: dict[Item, None] = {}
+
+    def set(self, owner: Key, items: Items) -> None:
+        """Make these the owner's objects. Those whose installation failed before are tried again."""
+        before = self._by_owner.get(owner, {})
+        for item, value in items.items():
+            if item not in before or before[item] != value:
+                claims = self._claims.setdefault(item, {})
+                claims.pop(owner, None)
+                claims[owner] = value
+                self._touched[item] = None
+            elif item not in self._installed:
+                self._touched[item] = None
+        for item in before.keys() - items.keys():
+            claims = self._claims[item]
+            del claims[owner]
+            if not claims:
+                del self._claims[item]
+            self._touched[item] = None
+        if items:
+            self._by_owner[owner] = items
+        else:
+            self._by_owner.pop(owner, None)
+
+    def of(self, owner: Key) -> Items:
+        return self._by_owner.get(owner, {})
+
+    def owners(self, item: Item) -> list[Key]:
+        return list(self._claims.get(item, ()))
+
+    def take_evictions(self) -> list[Change]:
+        """What stands on a router's leg that is to be made anew, elsewhere or otherwise: the leg and all that goes
+        with it. To be removed, and followed by `done`, before the changes are taken."""
+        moving = {
+            item.subnet_id
+            for item in self._touched
+            if isinstance(item, LegItem) and item in self._installed and self._wanted(item) != self._installed[item]
+        }
+        if not moving:
+            return []
+        evicted = [item for item, value in self._installed.items() if _leg_of(item, value) in moving]
+        self._touched.update(dict.fromkeys(evicted))
+        return [Change(item, self._installed[item], NOTHING) for item in evicted]
+
+    def _wanted(self, item: Item) -> Value | Nothing:
+        claims = self._claims.get(item)
+        return claims[next(reversed(claims))] if claims else NOTHING
+
+    def take_changes(self) -> list[Change]:
+        """What is to be done now, to be followed by `done`."""
+        changes = []
+        for item in self._touched:
+            after = self._wanted(item)
+            before = self._installed.get(item, NOTHING)
+            if before != after:
+                changes.append(Change(item, before, after))
+        self._touched.clear()
+        return changes
+
+    def done(self, changes: Iterable[Change], failed: Iterable[Item]) -> None:
+        """These were carried out, but for the failed: of those nothing stands."""
+        lost = set(failed)
+        for item, _, after in changes:
+            if after is NOTHING or item in lost:
+                self._installed.pop(item, None)
+            else:
+                self._installed[item] = after
+
+    def distrust(self, items: Iterable[Item]) -> None:
+        """The kernel has lost them: to be installed again when their owners are set again."""
+        for item in items:
+            self._installed.pop(item, None)
+
+    def count(self) -> int:
+        return len(self._installed)
+
+
+def _leg_of(item: Item, value: Value) -> str | None:
+    """The subnet of the leg that the object is, or goes away with."""
+    match item:
+        case LegItem() | RuleItem():
+            return item.subnet_id
+        case ElementItem():
+            return item.device if isinstance(item.device, str) else None
+        case MacItem():
+            return value.leg or None if isinstance(value, Via) else None
+        case RouteItem():
+            return value.leg if isinstance(value, RouteValue) else None
+    return None

@@ -1,0 +1,191 @@
+"""A netlink socket: many requests per send, every acknowledgement read. Thin edge; what is sent is made elsewhere."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import socket
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeVar
+
+from dataplane.netlink.wire import (
+    ACK,
+    DONE,
+    DUMP,
+    ERROR,
+    KernelError,
+    Message,
+    Request,
+    answer_of,
+    encode,
+    messages,
+)
+
+ROUTE, NETFILTER = 0, 12
+_SOL_NETLINK, _CAP_ACK, _EXT_ACK, _STRICT = 270, 10, 11, 12
+_SO_RCVBUFFORCE, _SO_SNDBUFFORCE = 33, 32
+_BUFFER = 16 << 20
+_PER_SEND = 200
+"""Requests per send: their acknowledgements must fit the receive buffer, since the kernel drops what does not."""
+_TIMEOUT_S = 10.0
+_CLONE_NEWNET = 0x40000000
+_T = TypeVar("_T")
+
+
+class Channel:
+    """One netlink socket. Thread safe: one exchange at a time."""
+
+    def __init__(self, protocol: int) -> None:
+        """In the network namespace of the calling thread. Raises OSError."""
+        self._lock = threading.Lock()
+        self._sequence = 0
+        self._socket = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, protocol)
+        self._socket.settimeout(_TIMEOUT_S)
+        for option in (_SO_RCVBUFFORCE, _SO_SNDBUFFORCE):
+            self._socket.setsockopt(socket.SOL_SOCKET, option, _BUFFER)
+        for option in (_CAP_ACK, _EXT_ACK):
+            self._socket.setsockopt(_SOL_NETLINK, option, 1)
+        self._socket.bind((0, 0))
+
+    def close(self) -> None:
+        self._socket.close()
+
+    def submit(self, requests: Sequence[Request]) -> dict[int, KernelError]:
+        """Do them in order, each by itself; returns the refused by index. Raises OSError, also when answers fail."""
+        refused: dict[int, KernelError] = {}
+        with self._lock:
+            for start in range(0, len(requests), _PER_SEND):
+                part = requests[start : start + _PER_SEND]
+                first = self._sequence + 1
+                self._sequence += len(part)
+                self._socket.send(b"".join(_acknowledged(request, first + n) for n, request in enumerate(part)))
+                for message in self._answers(first, len(part)):
+                    code, said = answer_of(message)
+                    number = message.sequence - first
+                    if code and code not in part[number].forgiven:
+                        refused[start + number] = KernelError(code, said, part[number].about)
+        return refused
+
+    def demand(self, requests: Sequence[Request]) -> None:
+        """submit() of what must succeed. Raises KernelError about the first that did not, OSError."""
+        refused = self.submit(requests)
+        if refused:
+            raise refused[min(refused)]
+
+    def _answers(self, first: int, count: int) -> Iterable[Message]:
+        missing = set(range(first, first + count))
+        while missing:
+            for message in messages(self._socket.recv(1 << 18)):
+                if message.kind == ERROR and message.sequence in missing:
+                    missing.discard(message.sequence)
+                    yield message
+
+    def transact(self, requests: Sequence[Request], begin: Request, end: Request) -> None:
+        """One atomic batch of nftables: all or nothing. Raises KernelError about the first refused, OSError."""
+        with self._lock:
+            first = self._sequence + 1
+            self._sequence += len(requests) + 2
+            # Only the last is to be acknowledged: what is refused is answered in any case, and before it.
+            last = len(requests) - 1
+            parts = [encode(begin, first)]
+            for number, request in enumerate(requests):
+                wanted = request._replace(flags=request.flags | ACK) if number == last else request
+                parts.append(encode(wanted, first + 1 + number))
+            parts.append(encode(end, first + 1 + len(requests)))
+            self._socket.send(b"".join(parts))
+            problem: KernelError | None = None
+            while True:
+                for message in messages(self._socket.recv(1 << 18)):
+                    number = message.sequence - first - 1
+                    if message.kind != ERROR or not -1 <= number <= len(requests):
+                        continue
+                    code, said = answer_of(message)
+                    about = requests[number].about if 0 <= number < len(requests) else "nftables"
+                    if code and problem is None:
+                        problem = KernelError(code, said, about)
+                    if number in (-1, last, len(requests)):
+                        if problem is not None:
+                            self._drain()
+                            raise problem
+                        return
+
+    def _drain(self) -> None:
+        self._socket.setblocking(False)
+        try:
+            while self._socket.recv(1 << 18):
+                pass
+        except BlockingIOError:
+            pass
+        finally:
+            self._socket.settimeout(_TIMEOUT_S)
+
+    def dump(self, request: Request) -> list[Message]:
+        """All messages that answer a dump request. Raises KernelError, OSError."""
+        with self._lock:
+            self._sequence += 1
+            sequence = self._sequence
+            self._socket.send(encode(request._replace(flags=request.flags | DUMP), sequence))
+            found: list[Message] = []
+            while True:
+                for message in messages(self._socket.recv(1 << 18)):
+                    if message.sequence != sequence:
+                        continue
+                    if message.kind == DONE:
+                        return found
+                    if message.kind == ERROR:
+                        raise KernelError(*answer_of(message), request.about)
+                    found.append(message)
+
+
+def _acknowledged(request: Request, sequence: int) -> bytes:
+    return encode(request._replace(flags=request.flags | ACK), sequence)
+
+
+def in_thread(work: Callable[[], _T]) -> _T:
+    """Run in a thread of its own, which may change its network namespace; what it raises is raised here."""
+    results: list[_T] = []
+    errors: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            results.append(work())
+        except BaseException as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=run, name="netlink-namespace", daemon=True)
+    thread.start()
+    thread.join(_TIMEOUT_S)
+    if errors:
+        raise errors[0]
+    if not results:
+        raise TimeoutError(f"work in a network namespace took more than {_TIMEOUT_S:g} s")
+    return results[0]
+
+
+def enter_namespace(fd: int) -> None:
+    """Move the calling thread. Raises OSError."""
+    _checked(ctypes.CDLL(None, use_errno=True).setns(fd, _CLONE_NEWNET), "setns")
+
+
+def new_namespace() -> None:
+    """Give the calling thread a network namespace of its own. Raises OSError."""
+    _checked(ctypes.CDLL(None, use_errno=True).unshare(_CLONE_NEWNET), "unshare")
+
+
+def bind_mount(source: str, target: str) -> None:
+    """Raises OSError."""
+    _checked(
+        ctypes.CDLL(None, use_errno=True).mount(source.encode(), target.encode(), b"none", 0x1000, None), target
+    )
+
+
+def unmount(target: str) -> None:
+    """Lazily. Raises OSError."""
+    _checked(ctypes.CDLL(None, use_errno=True).umount2(target.encode(), 2), target)
+
+
+def _checked(result: int, what: str) -> None:
+    if result != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number), what)

@@ -1,0 +1,56 @@
+"""Names and numbers of what this data plane makes: they follow from ids, so there is nothing to allocate or keep."""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+
+from dataplane.model import Segment
+
+ALIAS = "aca:"
+"""What the interface aliases of our devices begin with."""
+TABLE = "aca"
+"""Name of our nftables tables."""
+PREFIXES = ("acb", "acv", "acl")
+
+
+def _digits(text: str) -> str:
+    return blake2b(text.encode(), digest_size=6).hexdigest()[:11]
+
+
+def segment_id(segment: Segment) -> str:
+    return f"{segment.network_type.name}/{segment.tunnel_id}"
+
+
+def bridge_name(segment: Segment) -> str:
+    return "acb" + _digits(segment_id(segment))
+
+
+def tunnel_name(segment: Segment) -> str:
+    return "acv" + _digits(segment_id(segment))
+
+
+def leg_name(subnet_id: str) -> str:
+    """The end of a router's leg that is in the bridge."""
+    return "acl" + _digits(subnet_id)
+
+
+def leg_inside(subnet_id: str) -> str:
+    """The end that is in the router's namespace."""
+    return "acr" + _digits(subnet_id)
+
+
+def namespace_name(prefix: str, router_id: str) -> str:
+    return prefix + _digits(router_id)
+
+
+def port_chain(index: int) -> str:
+    return f"port-{index}"
+
+
+def mark_of(subnet_id: str) -> int:
+    """The packet mark that says which subnet a frame is in: 31 bits, not 0."""
+    return (int.from_bytes(blake2b(subnet_id.encode(), digest_size=4).digest(), "big") & 0x7FFFFFFF) or 1
+
+
+MARK_ASKER_OWNS = 0x80000000
+"""Beside the subnet's mark: an ARP request for an address that the asker has itself, or may have."""

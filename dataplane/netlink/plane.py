@@ -1,0 +1,327 @@
+"""The netlink data plane: a plain Linux host without Open vSwitch, programmed through rtnetlink and nftables."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from dataplane.base import (
+    Applied,
+    Batch,
+    Capabilities,
+    DataPlane,
+    DataPlaneError,
+    DevicesChanged,
+    Event,
+    Lost,
+    Outcome,
+    Punt,
+    PuntReason,
+    Ready,
+    failed,
+    invalid,
+    pending,
+)
+from dataplane.model import (
+    DhcpWanted,
+    Key,
+    Kind,
+    NeighborWanted,
+    NetworkType,
+    PortWanted,
+    RouterWanted,
+    SubnetWanted,
+    Wanted,
+)
+from dataplane.netlink.book import Book, Change
+from dataplane.netlink.dhcp import DhcpSockets, send_frame
+from dataplane.netlink.installer import Installer
+from dataplane.netlink.items import Item, MacItem, TapItem
+from dataplane.netlink.links import Links
+from dataplane.netlink.names import bridge_name, mark_of, segment_id
+from dataplane.netlink.population import Population
+from dataplane.netlink.render import neighbor_items, only_items, port_items, router_items, subnet_items
+from dataplane.netlink.rtnl import Link
+from dataplane.netlink.settings import NetlinkSettings
+from dataplane.netlink.wire import KernelError
+from dataplane.netlink.wiring import Wiring
+
+_AGAIN_AFTER_S = 5.0
+_CLOSE_WAIT_S = 0.5
+_log = logging.getLogger(__name__)
+
+
+class NetlinkDataPlane(DataPlane):
+    """See dataplane.base. `_lock` guards everything that is remembered; the kernel serialises changes anyway."""
+
+    def __init__(self, settings: NetlinkSettings) -> None:
+        self._settings = settings
+        self._lock = threading.RLock()
+        self._book = Book()
+        self._population = Population()
+        self._links = Links(self._on_link)
+        self._wiring = Wiring(self._links)
+        self._sockets = DhcpSockets(self._hand_up)
+        self._dhcp: set[str] = set()
+        self._routers: dict[str, RouterWanted] = {}
+        self._router_of: dict[str, str] = {}
+        self._marks: dict[int, str] = {}
+        self._installer: Installer | None = None
+        self._listener: Callable[[Event], None] = lambda event: None
+        self._closing = threading.Event()
+        self._starter = threading.Thread(target=self._bring_up, name="netlink-start", daemon=True)
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return Capabilities(network_types=frozenset({NetworkType.VXLAN}))
+
+    def open(self, listener: Callable[[Event], None]) -> None:
+        self._listener = listener
+        self._sockets.start()
+        self._starter.start()
+
+    def close(self) -> None:
+        self._closing.set()
+        if self._starter.is_alive():
+            self._starter.join(1.0)
+        self._sockets.close()
+        self._links.close()
+        # What is in hand ends at its next request; it is not waited for longer than that.
+        held = self._lock.acquire(timeout=_CLOSE_WAIT_S)
+        installer, self._installer = self._installer, None
+        if installer is not None:
+            installer.close()
+        if held:
+            self._lock.release()
+
+    def _bring_up(self) -> None:
+        while not self._closing.is_set():
+            installer: Installer | None = None
+            try:
+                installer = Installer(self._settings)
+                installer.prepare()
+                self._links.start()
+            except (KernelError, OSError) as problem:
+                if installer is not None:
+                    installer.close()
+                self._listener(Lost(f"the kernel cannot be programmed: {problem}"))
+                self._closing.wait(_AGAIN_AFTER_S)
+                continue
+            self._installer = installer
+            self._listener(Ready())
+            return
+
+    # -- programming --------------------------------------------------------------------------------------------
+
+    def apply(self, batches: Sequence[Batch]) -> Applied:
+        started = time.perf_counter()
+        problems: dict[Key, Outcome] = {}
+        with self._lock:
+            installer = self._installer
+            if installer is None:
+                raise DataPlaneError("the kernel's netlink sockets are not open")
+            try:
+                for batch in batches:
+                    for wanted in batch.upserts:
+                        problem = self._upsert(wanted)
+                        if problem is not None:
+                            problems[Key(batch.kind, wanted.id)] = problem
+                    for resource_id in (*batch.removals, *batch.withheld):
+                        self._remove(batch.kind, resource_id)
+                self._derive()
+                self._install(installer, problems)
+            except (OSError, KernelError) as problem:
+                raise DataPlaneError(f"the kernel does not do what it is asked: {problem}") from problem
+        return Applied(problems, int((time.perf_counter() - started) * 1e6))
+
+    def _install(self, installer: Installer, problems: dict[Key, Outcome]) -> None:
+        """Do what the book says is missing; what the kernel refuses becomes the outcome of whoever wants it."""
+        self._carry_out(self._book.take_evictions(), installer, problems)
+        self._carry_out(self._book.take_changes(), installer, problems)
+
+    def _carry_out(self, changes: Sequence[Change], installer: Installer, problems: dict[Key, Outcome]) -> None:
+        if not changes:
+            return
+        refused: Mapping[Item, str] = {change.item: "" for change in changes}
+        try:
+            refused = installer.apply(changes)
+        finally:
+            self._book.done(changes, refused)
+        for item, why in refused.items():
+            owners = self._book.owners(item)
+            if not owners:
+                _log.warning("not removed: %s", why)
+            for owner in owners:
+                problems.setdefault(owner, failed(why))
+
+    def _upsert(self, wanted: Wanted) -> Outcome | None:
+        match wanted:
+            case SubnetWanted():
+                return self._upsert_subnet(wanted)
+            case NeighborWanted():
+                key = Key(Kind.NEIGHBOR, wanted.id)
+                if len(wanted.neighbor.host) != len(self._settings.tunnel_address):
+                    self._book.set(key, {})
+                    self._population.enter(key, ())
+                    return invalid("the host of the neighbour has an address of another family than this host")
+                self._book.set(key, neighbor_items(wanted))
+                self._population.enter(key, wanted.mac_subnets)
+            case PortWanted():
+                return self._upsert_port(wanted)
+            case RouterWanted():
+                self._forget_router(wanted.id)
+                self._routers[wanted.id] = wanted
+                self._router_of.update((routed.subnet.id, wanted.id) for routed in wanted.subnets)
+                self._set_router(wanted)
+            case DhcpWanted():
+                self._dhcp.add(wanted.id)
+                self._refresh_port(wanted.id)
+        return None
+
+    def _remove(self, kind: Kind, resource_id: str) -> None:
+        key = Key(kind, resource_id)
+        match kind:
+            case Kind.PORT:
+                heirs = self._wiring.forget(resource_id)
+                self._sockets.ignore(resource_id)
+                self._unwire(resource_id)
+                if heirs:
+                    self._listener(DevicesChanged(heirs))
+            case Kind.DHCP:
+                self._dhcp.discard(resource_id)
+                self._refresh_port(resource_id)
+            case Kind.NEIGHBOR:
+                self._book.set(key, {})
+                self._population.enter(key, ())
+            case Kind.ROUTER:
+                self._forget_router(resource_id)
+                self._book.set(key, {})
+            case Kind.SUBNET:
+                self._book.set(key, {})
+                mark = mark_of(resource_id)
+                if self._marks.get(mark) == resource_id:
+                    del self._marks[mark]
+
+    def _upsert_subnet(self, wanted: SubnetWanted) -> Outcome | None:
+        taken_by = self._marks.setdefault(mark_of(wanted.id), wanted.id)
+        if taken_by != wanted.id:
+            return failed(f"the packet mark of the subnet is that of subnet {taken_by} already")
+        self._book.set(Key(Kind.SUBNET, wanted.id), subnet_items(wanted))
+        return None
+
+    # -- ports
+
+    def _upsert_port(self, wanted: PortWanted) -> Outcome | None:
+        link = self._wiring.want(wanted)
+        if link is None:
+            self._sockets.ignore(wanted.id)
+            self._unwire(wanted.id)
+            return pending(self._wiring.why_unwired(wanted))
+        if len({subnet.ref.segment for subnet in wanted.subnets}) > 1:
+            self._unwire(wanted.id)
+            return invalid("its subnets have different tunnels, and this data plane has a device in one bridge only")
+        key = Key(Kind.PORT, wanted.id)
+        up = wanted.port.admin_state_up
+        self._population.enter(key, tuple(subnet.ref for subnet in wanted.subnets) if up else ())
+        held: dict[str, tuple[bytes, ...]] = {}
+        for fixed in wanted.held if up else ():
+            held[fixed.subnet_id] = (*held.get(fixed.subnet_id, ()), fixed.address)
+        self._population.settle(wanted.id, held)
+        return self._set_port(wanted, link)
+
+    def _set_port(self, wanted: PortWanted, link: Link) -> Outcome | None:
+        hands_up = wanted.id in self._dhcp
+        if hands_up:
+            try:
+                self._sockets.listen(wanted.id, link.ifindex, link.name)
+            except OSError as problem:
+                return failed(f"cannot listen on device {link.name}: {problem}")
+        else:
+            self._sockets.ignore(wanted.id)
+        items = port_items(wanted, link.ifindex, link.name, hands_up_dhcp=hands_up)
+        self._book.set(Key(Kind.PORT, wanted.id), items)
+        return None
+
+    def _refresh_port(self, port_id: str) -> None:
+        wanted, link = self._wiring.port(port_id), self._wiring.device_of(port_id)
+        if wanted is not None and link is not None:
+            self._set_port(wanted, link)
+
+    def _unwire(self, port_id: str) -> None:
+        key = Key(Kind.PORT, port_id)
+        self._book.set(key, {})
+        self._population.enter(key, ())
+        self._population.settle(port_id, {})
+
+    # -- routers, and what follows from many resources
+
+    def _forget_router(self, router_id: str) -> None:
+        known = self._routers.pop(router_id, None)
+        for routed in known.subnets if known is not None else ():
+            if self._router_of.get(routed.subnet.id) == router_id:
+                del self._router_of[routed.subnet.id]
+
+    def _set_router(self, wanted: RouterWanted) -> None:
+        local = self._population.local(routed.subnet.id for routed in wanted.subnets)
+        items = router_items(wanted, local, self._settings.tunnel_mtu)
+        self._book.set(Key(Kind.ROUTER, wanted.id), items)
+
+    def _derive(self) -> None:
+        segments, subnets = self._population.take_changed()
+        for segment in segments:
+            owner = Key(Kind.SUBNET, f"/{segment_id(segment)}")
+            self._book.set(owner, only_items(segment, self._population.subnets(segment)))
+        touched = dict.fromkeys(self._router_of[name] for name in subnets if name in self._router_of)
+        for router_id in touched:
+            self._set_router(self._routers[router_id])
+
+    # -- devices come and go ------------------------------------------------------------------------------------
+
+    def _on_link(self, before: Link | None, after: Link | None) -> None:
+        with self._lock:
+            concerned = frozenset(name for name in self._wiring.concerned(before, after) if self._differs(name))
+        if concerned:
+            self._listener(DevicesChanged(concerned))
+
+    def _differs(self, port_id: str) -> bool:
+        wanted, wired = self._wiring.port(port_id), self._wiring.device_of(port_id)
+        if wanted is None:
+            return False
+        found = self._wiring.find(wanted)
+        if found is None or wired is None:
+            return found is not wired
+        if (found.ifindex, found.name) != (wired.ifindex, wired.name):
+            return True
+        bridge = self._links.named(bridge_name(wanted.subnets[0].ref.segment))
+        if bridge is None or found.master == bridge.ifindex:
+            return False
+        # Somebody has taken it out of the bridge, and its forwarding entries went with that.
+        of_port = self._book.of(Key(Kind.PORT, port_id))
+        self._book.distrust(item for item in of_port if isinstance(item, TapItem | MacItem))
+        return True
+
+    # -- packets ------------------------------------------------------------------------------------------------
+
+    def inject(self, port_id: str, frame: bytes) -> None:
+        link = self._wiring.device_of(port_id)
+        if link is not None:
+            try:
+                send_frame(link.name, frame)
+            except OSError as problem:
+                _log.debug("a frame for port %s is lost: %s", port_id, problem)
+
+    def _hand_up(self, port_id: str, frame: bytes) -> None:
+        self._listener(Punt(PuntReason.DHCP, port_id, frame))
+
+    def describe(self) -> Mapping[str, Any]:
+        with self._lock:
+            return {
+                "kind": "netlink",
+                "tunnels": {"VXLAN": self._settings.vxlan_port},
+                "wired_ports": len(self._wiring),
+                "routers": len(self._routers),
+                "objects": self._book.count(),
+            }

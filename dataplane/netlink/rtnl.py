@@ -1,0 +1,242 @@
+"""Requests to rtnetlink: links, forwarding entries, addresses, routes, rules. All pure.
+
+Numbers are those of linux/rtnetlink.h, if_link.h, neighbour.h, if_addr.h and fib_rules.h.
+"""
+
+from __future__ import annotations
+
+import socket
+import struct
+from typing import NamedTuple
+
+from dataplane.addresses import Prefix, format_address, format_mac
+from dataplane.netlink.wire import (
+    APPEND,
+    CREATE,
+    EXCL,
+    REPLACE,
+    Message,
+    Request,
+    attribute,
+    attributes,
+    chars,
+    nested,
+    text,
+    u8,
+    u32,
+)
+
+NEW_LINK, DEL_LINK, GET_LINK = 16, 17, 18
+_NEW_ADDRESS, _NEW_ROUTE, _DEL_ROUTE, _NEW_NEIGHBOR, _DEL_NEIGHBOR = 20, 24, 25, 28, 29
+_NEW_RULE, _DEL_RULE = 32, 33
+_UP = 0x1
+_IFNAME, _MTU, _ADDRESS, _MASTER, _LINKINFO, _ALIAS, _AF_SPEC, _NS_FD = 3, 4, 1, 10, 18, 20, 26, 28
+_KIND, _DATA, _SLAVE_KIND, _SLAVE_DATA = 1, 2, 4, 5
+_NTF_SELF, _NTF_MASTER = 0x02, 0x04
+_REACHABLE, _NOARP = 0x02, 0x40
+_ENOENT, _ESRCH, _ENODEV, _EEXIST, _EAFNOSUPPORT = 2, 3, 19, 17, 97
+_PROTOCOL_STATIC, _SCOPE_LINK, _SCOPE_UNIVERSE, _UNICAST = 4, 253, 0, 1
+_LOCK_MTU = 1 << 2
+_MAIN = 254
+
+
+class Link(NamedTuple):
+    """What the kernel tells of a device; `master` is the bridge's index or 0."""
+
+    ifindex: int
+    name: str
+    alias: str
+    master: int
+    mac: bytes
+    kind: str
+    up: bool
+    mtu: int
+
+
+def link_of(message: Message) -> Link:
+    _, _, index, flags, _ = struct.unpack_from("=BxHiII", message.body)
+    found = attributes(message.body, 16)
+    master = found.get(_MASTER, bytes(4))
+    info = attributes(found.get(_LINKINFO, b""))
+    return Link(
+        index,
+        chars(found.get(_IFNAME, b"")),
+        chars(found.get(_ALIAS, b"")),
+        struct.unpack("=I", master)[0],
+        found.get(_ADDRESS, b""),
+        chars(info.get(_KIND, b"")),
+        bool(flags & _UP),
+        struct.unpack("=I", found.get(_MTU, bytes(4)))[0],
+    )
+
+
+def is_bridge_notice(message: Message) -> bool:
+    """A notice of the bridge about a port, not of the device itself."""
+    return message.body[0] == socket.AF_BRIDGE
+
+
+def list_links() -> Request:
+    return Request(GET_LINK, 0, _link(0), "links")
+
+
+def _link(index: int, *, up: bool | None = None) -> bytes:
+    change = 0 if up is None else _UP
+    return struct.pack("=BxHiII", socket.AF_UNSPEC, 0, index, _UP if up else 0, change)
+
+
+def no_ipv6_address(index: int, about: str) -> Request:
+    """The host is to have no link-local address there. For a device that is down; fine where there is no IPv6."""
+    body = _link(index) + nested(_AF_SPEC, nested(socket.AF_INET6, u8(8, 1)))
+    return Request(NEW_LINK, 0, body, about, (_EAFNOSUPPORT,))
+
+
+def add_bridge(name: str, alias: str) -> Request:
+    """Without STP, ageing or snooping: every entry is ours, every group frame goes to whom the filter says."""
+    data = nested(_DATA, u32(1, 0), u32(5, 0), u8(23, 0))
+    body = _link(0) + text(_IFNAME, name) + nested(_LINKINFO, text(_KIND, "bridge"), data)
+    return Request(NEW_LINK, CREATE | EXCL, body, f"bridge {name} ({alias})")
+
+
+def add_vxlan(name: str, alias: str, bridge: int, vni: int, local: bytes, port: int, mtu: int) -> Request:
+    """No learning; UDP checksum zero as RFC 7348 section 5 has it (a switch in user space cannot finish ours)."""
+    source = attribute(4, local) if len(local) == 4 else attribute(17, local)
+    data = nested(_DATA, u32(1, vni), source, u8(7, 0), attribute(15, port.to_bytes(2, "big")), u8(18, 0))
+    body = _link(0) + text(_IFNAME, name) + u32(_MTU, mtu) + u32(_MASTER, bridge)
+    body += nested(_LINKINFO, text(_KIND, "vxlan"), data)
+    return Request(NEW_LINK, CREATE | EXCL, body, f"VXLAN device {name} ({alias})")
+
+
+def add_leg(name: str, peer: str, peer_mac: bytes, namespace_fd: int, bridge: int, mtu: int, about: str) -> Request:
+    """A veth pair whose other end is born in the router's namespace."""
+    born = _link(0) + text(_IFNAME, peer) + attribute(_ADDRESS, peer_mac) + u32(_MTU, mtu) + u32(_NS_FD, namespace_fd)
+    info = nested(_LINKINFO, text(_KIND, "veth"), nested(_DATA, nested(1, born)))
+    body = _link(0) + text(_IFNAME, name) + u32(_MTU, mtu) + u32(_MASTER, bridge) + info
+    return Request(NEW_LINK, CREATE | EXCL, body, about)
+
+
+def set_alias(index: int, alias: str) -> Request:
+    return Request(NEW_LINK, 0, _link(index) + text(_ALIAS, alias), f"alias {alias}")
+
+
+def set_up(index: int, about: str) -> Request:
+    return Request(NEW_LINK, 0, _link(index, up=True), about)
+
+
+def enslave(index: int, bridge: int, about: str) -> Request:
+    """`bridge` 0: release."""
+    forgiven = () if bridge else (_ENODEV,)
+    return Request(NEW_LINK, 0, _link(index) + u32(_MASTER, bridge), about, forgiven)
+
+
+def no_learning(index: int, about: str) -> Request:
+    """For a bridge port. Two hosts have the same gateway MAC: learning it would send frames astray."""
+    body = _link(index) + nested(_LINKINFO, text(_SLAVE_KIND, "bridge"), nested(_SLAVE_DATA, u8(8, 0)))
+    return Request(NEW_LINK, 0, body, about)
+
+
+def delete_link(name: str) -> Request:
+    return Request(DEL_LINK, 0, _link(0) + text(_IFNAME, name), f"device {name}", (_ENODEV,))
+
+
+# -- forwarding entries
+
+
+def _entry(index: int, flags: int, state: int, mac: bytes, host: bytes) -> bytes:
+    body = struct.pack("=BxxxiHBB", socket.AF_BRIDGE, index, state, flags, 0) + attribute(2, mac)
+    return body + attribute(1, host) if host else body
+
+
+def add_remote_mac(vxlan: int, mac: bytes, host: bytes) -> Request:
+    """In one request: the bridge's entry for the tunnel port and the tunnel's entry for the host."""
+    body = _entry(vxlan, _NTF_SELF | _NTF_MASTER, _NOARP | _REACHABLE, mac, host)
+    return Request(_NEW_NEIGHBOR, CREATE | REPLACE, body, f"MAC {format_mac(mac)} at {format_address(host)}")
+
+
+def delete_remote_mac(vxlan: int, mac: bytes) -> list[Request]:
+    about = f"remote MAC {format_mac(mac)}"
+    gone = (_ENOENT, _ENODEV)
+    return [
+        Request(_DEL_NEIGHBOR, 0, _entry(vxlan, flag, _NOARP, mac, b""), about, gone)
+        for flag in (_NTF_SELF, _NTF_MASTER)
+    ]
+
+
+def add_local_mac(port: int, mac: bytes) -> Request:
+    body = _entry(port, _NTF_MASTER, _NOARP, mac, b"")
+    return Request(_NEW_NEIGHBOR, CREATE | REPLACE, body, f"MAC {format_mac(mac)} at device {port}")
+
+
+def delete_local_mac(port: int, mac: bytes) -> Request:
+    body = _entry(port, _NTF_MASTER, _NOARP, mac, b"")
+    return Request(_DEL_NEIGHBOR, 0, body, f"MAC {format_mac(mac)} at device {port}", (_ENOENT, _ENODEV, 22, 95))
+
+
+def add_flood(vxlan: int, host: bytes) -> Request:
+    body = _entry(vxlan, _NTF_SELF, _NOARP | _REACHABLE, bytes(6), host)
+    return Request(_NEW_NEIGHBOR, CREATE | APPEND, body, f"flooding to {format_address(host)}", (_EEXIST,))
+
+
+def delete_flood(vxlan: int, host: bytes) -> Request:
+    body = _entry(vxlan, _NTF_SELF, _NOARP, bytes(6), host)
+    return Request(_DEL_NEIGHBOR, 0, body, f"flooding to {format_address(host)}", (_ENOENT, _ENODEV))
+
+
+# -- inside a router's namespace
+
+
+def add_address(index: int, address: bytes) -> Request:
+    """As a host address, so that no route comes with it."""
+    family = socket.AF_INET if len(address) == 4 else socket.AF_INET6
+    body = struct.pack("=BBBBi", family, len(address) * 8, 0, 0, index) + attribute(2, address) + attribute(1, address)
+    return Request(_NEW_ADDRESS, CREATE | REPLACE, body, f"gateway address {format_address(address)}")
+
+
+def add_route(
+    table: int, destination: Prefix, device: int, *, via: bytes = b"", source: bytes = b"", mtu: int = 0
+) -> Request:
+    body = _route(table, destination, _SCOPE_UNIVERSE if via else _SCOPE_LINK) + u32(4, device)
+    if via:
+        body += attribute(5, via)
+    if source:
+        body += attribute(7, source)
+    if mtu:
+        body += nested(8, u32(1, _LOCK_MTU), u32(2, mtu))
+    return Request(_NEW_ROUTE, CREATE | REPLACE, body, f"route to {destination}")
+
+
+def delete_route(table: int, destination: Prefix) -> Request:
+    body = _route(table, destination, 255)
+    return Request(_DEL_ROUTE, 0, body, f"route to {destination}", (_ESRCH, _ENODEV))
+
+
+_ONLINK = 4
+
+
+def _route(table: int, destination: Prefix, scope: int) -> bytes:
+    family = socket.AF_INET if destination.is_ipv4 else socket.AF_INET6
+    flags = _ONLINK if scope == _SCOPE_UNIVERSE else 0
+    head = struct.pack("=BBBBBBBBI", family, destination.length, 0, 0, 0, _PROTOCOL_STATIC, scope, _UNICAST, flags)
+    return head + attribute(1, destination.address) + u32(15, table)
+
+
+def add_rule(device: str, table: int) -> Request:
+    return Request(_NEW_RULE, CREATE | EXCL, _rule(device, table), f"routing rule of {device}", (_EEXIST,))
+
+
+def delete_rule(device: str, table: int) -> Request:
+    return Request(_DEL_RULE, 0, _rule(device, table), f"routing rule of {device}", (_ENOENT,))
+
+
+def _rule(device: str, table: int) -> bytes:
+    head = struct.pack("=BBBBBBBBI", socket.AF_INET, 0, 0, 0, 0, 0, 0, 1, 0)
+    return head + text(3, device) + u32(15, table) + u32(6, 1000)
+
+
+def forget_neighbor(index: int, address: bytes) -> Request:
+    """A resolved neighbour of a router's leg."""
+    family = socket.AF_INET if len(address) == 4 else socket.AF_INET6
+    body = struct.pack("=BxxxiHBB", family, index, 0, 0, 0) + attribute(1, address)
+    return Request(_DEL_NEIGHBOR, 0, body, f"resolved address {format_address(address)}", (_ENOENT, _ENODEV, _ESRCH))
+
+
+MAIN_TABLE = _MAIN

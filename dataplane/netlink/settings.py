@@ -1,0 +1,16 @@
+"""Settings of the netlink data plane."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class NetlinkSettings:
+    """`tunnel_address` is the host's data path address, packed; `tunnel_mtu` the largest IP packet of a guest that
+    fits a tunnel, in bytes; `namespace_prefix` begins the names of the routers' network namespaces."""
+
+    tunnel_address: bytes
+    tunnel_mtu: int = 1450
+    vxlan_port: int = 4789
+    namespace_prefix: str = "aca-"
