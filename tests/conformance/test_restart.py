@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import pytest
 
 from goalstate_proto import neighbor_pb2
-from tests.conformance.cloud import Cloud
+from tests.conformance.cloud import Cloud, severed
 from tests.conformance.network import Nic, State, Subnet, neighbor_state, port_state, router_state, subnet_state
 from tests.lab import Guest
 
@@ -84,7 +84,7 @@ def test_a_port_that_changed_meanwhile_may_not_use_what_it_had(cloud: Cloud, sta
     old, guest = standing.nics[0], standing.guests[0]
     new = old.but(addresses=((standing.subnets[0], standing.subnets[0].at(77)),))
     cloud.one.push(*map(subnet_state, standing.subnets), standing.router, port_state(new))
-    assert guest.cannot_reach(standing.nics[1].ip)
+    assert severed(guest, standing.nics[1].ip)
     guest.remove_ip(f"{old.ip}/24")
     guest.add_ip(f"{new.ip}/24")
     guest.flush_neighbours()
