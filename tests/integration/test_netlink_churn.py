@@ -55,6 +55,7 @@ PORT = PortWanted(
     Port("churn-port-1", 1, "vpc", "", "vm", "compute", bytes((0xAA, 0xBB, 0, 0, 0, 1)), True, (OWN,), (), ()),
     (BLUE,),
     (OWN,),
+    frozenset({"blue"}),
 )
 
 
