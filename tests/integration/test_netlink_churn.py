@@ -123,7 +123,8 @@ def test_rounds_of_making_and_removing_leave_nothing(host: Namespace) -> None:
     before, descriptors = traces(host), descriptors_open()
     for _ in range(ROUNDS):
         once()
-    assert descriptors_open() == descriptors
+    # Fewer is no leak: what earlier tests of this process left may be collected meanwhile.
+    assert descriptors_open() <= descriptors
     wait_until(lambda: traces(host) == before, 5.0, "as before")
     plane.close()
 
