@@ -19,7 +19,6 @@ from dataplane.model import (
     Router,
     SecurityGroup,
     Subnet,
-    SubnetRef,
     SubnetWanted,
     Vpc,
 )
@@ -68,10 +67,6 @@ class Records:
     def store(self, kind: Kind) -> Mapping[str, Any]:
         """Resources of one kind by id."""
         return self._stores[kind]
-
-    def subnet_ref(self, subnet_id: str) -> SubnetRef | None:
-        resolved = self.resolved.get(subnet_id)
-        return resolved.ref if isinstance(resolved, SubnetWanted) else None
 
     def why_unusable(self, subnet_id: str) -> Outcome:
         """Why a subnet cannot be used yet, as an outcome for what refers to it."""

@@ -23,7 +23,7 @@ REG_1 = 8
 TYPE_IPV4, TYPE_ETHER, TYPE_MARK, TYPE_IFINDEX = 7, 9, 19, 20
 
 _SUBSYSTEM = 10 << 8
-_NEW_TABLE, _DEL_TABLE, _NEW_CHAIN, _DEL_CHAIN = 0, 2, 3, 5
+_NEW_TABLE, _NEW_CHAIN, _DEL_CHAIN = 0, 3, 5
 _NEW_RULE, _DEL_RULE, _NEW_SET, _NEW_ELEMENT, _DEL_ELEMENT = 6, 8, 9, 12, 14
 _VERDICT_REGISTER = 0
 _APPEND = 0x800
@@ -131,10 +131,6 @@ def _request(kind: int, family: int, flags: int, body: bytes, about: str) -> Req
 
 def add_table(family: int, table: str) -> Request:
     return _request(_NEW_TABLE, family, CREATE, text(1, table), f"nftables table {table}")
-
-
-def delete_table(family: int, table: str) -> Request:
-    return _request(_DEL_TABLE, family, 0, text(1, table), f"nftables table {table}")
 
 
 def add_chain(family: int, table: str, chain: str) -> Request:

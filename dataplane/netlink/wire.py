@@ -69,10 +69,6 @@ def u8(kind: int, value: int) -> bytes:
     return attribute(kind, bytes((value,)))
 
 
-def u16(kind: int, value: int) -> bytes:
-    return attribute(kind, value.to_bytes(2, _ORDER))
-
-
 def u32(kind: int, value: int) -> bytes:
     return attribute(kind, value.to_bytes(4, _ORDER))
 

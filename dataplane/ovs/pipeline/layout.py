@@ -48,7 +48,6 @@ REG_ATTEMPT = 9
 REG_LOCAL_CHUNK = 10
 XREG_WIRE_SOURCE = 6
 """Source MAC of a routed frame that leaves for another host."""
-XREG_SAVED_MAC = 7
 
 
 class Flag(enum.IntEnum):
