@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import abc
 import enum
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import entry_points
 from typing import Any
@@ -100,6 +100,15 @@ class DevicesChanged:
     port_ids: frozenset[str]
 
 
+@dataclass(frozen=True, slots=True)
+class Drifted:
+    """Somebody removed or altered what stands of these resources. It is no longer taken for installed: applying them
+    again puts it back. `examples` says of some objects what happened, in words for people."""
+
+    keys: frozenset[Key]
+    examples: tuple[str, ...] = ()
+
+
 class PuntReason(enum.Enum):
     DHCP = "dhcp"
 
@@ -113,7 +122,34 @@ class Punt:
     frame: bytes
 
 
-Event = Ready | Lost | DevicesChanged | Punt
+Event = Ready | Lost | DevicesChanged | Drifted | Punt
+
+
+@dataclass(frozen=True, slots=True)
+class Leftover:
+    """An object with this agent's mark that nothing wanted accounts for.
+
+    `name` is for people; `handle` is the backend's own, and means something to the backend that gave it only.
+    """
+
+    name: str
+    handle: Hashable
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """What was found when what stands was compared with what was programmed.
+
+    `standing`, `missing` and `altered` count objects (flows, devices, entries); `examples` names some of the missing
+    and altered. `again` are the resources to be applied again to put those back.
+    """
+
+    standing: int = 0
+    missing: int = 0
+    altered: int = 0
+    examples: tuple[str, ...] = ()
+    again: frozenset[Key] = frozenset()
+    leftovers: Sequence[Leftover] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,6 +192,30 @@ class DataPlane(abc.ABC):
         A backend makes as few transactions of them as it can. Idempotent: what is already so costs nothing. Removing
         what is not there succeeds. Never raises for what a single resource does wrong; raises DataPlaneError when the
         data plane as a whole cannot be reached or gives no answer in time.
+        """
+
+    @abc.abstractmethod
+    def check(self) -> Survey:
+        """A cheap look for drift, called every few seconds: counts, and a slice of the objects at a time, so that all
+        are read within some minutes. Finds no leftovers. What belongs to no resource (the fixed part of a pipeline, a
+        segment's devices) the backend puts back itself; the rest is told in `again`.
+
+        May run beside `apply`; what is being programmed at the moment does not count as drift. Raises DataPlaneError.
+        """
+
+    @abc.abstractmethod
+    def survey(self, unsettled: Collection[Key]) -> Survey:
+        """Read back everything with this agent's mark and compare. As `check`, but all of it and with leftovers.
+
+        `unsettled` are wanted but not programmed now (pending or failed): what an earlier agent left of them still
+        serves, and is no leftover. Changes nothing that is somebody's traffic. Raises DataPlaneError.
+        """
+
+    @abc.abstractmethod
+    def sweep(self, leftovers: Sequence[Leftover]) -> int:
+        """Take these away, atomically where the data plane can, unless they have come to be wanted meanwhile.
+
+        Returns how many were taken away. Raises DataPlaneError when the data plane refuses or gives no answer.
         """
 
     @abc.abstractmethod

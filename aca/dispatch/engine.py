@@ -10,7 +10,7 @@ import itertools
 import queue
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any
@@ -34,6 +34,7 @@ from dataplane.base import (
     DataPlane,
     DataPlaneError,
     DevicesChanged,
+    Drifted,
     Event,
     Lost,
     Outcome,
@@ -237,6 +238,15 @@ class Engine:
                     if port is not None:
                         self._state.mark(Kind.PORT, port_id, port.vpc_id)
                 self._plan()
+            case Drifted(keys, examples):
+                log.warning("put back what somebody else changed", resources=len(keys), examples=examples)
+                self._again(keys)
+
+    def _again(self, keys: Iterable[Key]) -> None:
+        for key in keys:
+            if key.id in self._state.store(key.kind):
+                self._state.mark_again(key.kind, key.id, self._state.lane_of(key.kind, key.id))
+        self._plan()
 
     def _tick(self) -> None:
         now = time.monotonic()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from dataplane.base import (
@@ -16,11 +16,13 @@ from dataplane.base import (
     DataPlaneError,
     DevicesChanged,
     Event,
+    Leftover,
     Lost,
     Outcome,
     Punt,
     PuntReason,
     Ready,
+    Survey,
     failed,
     invalid,
     pending,
@@ -302,6 +304,17 @@ class NetlinkDataPlane(DataPlane):
         of_port = self._book.of(Key(Kind.PORT, port_id))
         self._book.distrust(item for item in of_port if isinstance(item, TapItem | MacItem))
         return True
+
+    # -- what stands ---------------------------------------------------------------------------------------------
+
+    def check(self) -> Survey:
+        return Survey()
+
+    def survey(self, unsettled: Collection[Key]) -> Survey:
+        return Survey()
+
+    def sweep(self, leftovers: Sequence[Leftover]) -> int:
+        return 0
 
     # -- packets ------------------------------------------------------------------------------------------------
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import TimeoutError as FutureTimeout
 from typing import Any
 
@@ -17,9 +17,11 @@ from dataplane.base import (
     DataPlaneError,
     DevicesChanged,
     Event,
+    Leftover,
     Lost,
     Punt,
     Ready,
+    Survey,
     failed,
     pending,
 )
@@ -418,6 +420,17 @@ class OvsDataPlane(DataPlane):
         if programmer is not None:
             count = len(self._ovsdb.devices()) // _PORTS_PER_CONNECTION
             programmer.set_connections(max(1, min(MAX_CONNECTIONS, count)))
+
+    # -- what stands ---------------------------------------------------------------------------------------------
+
+    def check(self) -> Survey:
+        return Survey()
+
+    def survey(self, unsettled: Collection[Key]) -> Survey:
+        return Survey()
+
+    def sweep(self, leftovers: Sequence[Leftover]) -> int:
+        return 0
 
     # -- packets ------------------------------------------------------------------------------------------------
 

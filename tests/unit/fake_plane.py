@@ -5,12 +5,23 @@ from __future__ import annotations
 import struct
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
-from dataplane.base import Applied, Batch, Capabilities, DataPlane, DataPlaneError, Event, Outcome, Ready
+from dataplane.base import (
+    Applied,
+    Batch,
+    Capabilities,
+    DataPlane,
+    DataPlaneError,
+    Event,
+    Leftover,
+    Outcome,
+    Ready,
+    Survey,
+)
 from dataplane.model import Key, Kind, NetworkType, Wanted
 from dataplane.ovs.openflow import messages
 from dataplane.ovs.ovsdb import Device
@@ -90,6 +101,15 @@ class RecordingPlane(DataPlane):
     def heal(self) -> None:
         with self._lock:
             self.error = None
+
+    def check(self) -> Survey:
+        return Survey()
+
+    def survey(self, unsettled: Collection[Key]) -> Survey:
+        return Survey()
+
+    def sweep(self, leftovers: Sequence[Leftover]) -> int:
+        return len(leftovers)
 
     def inject(self, port_id: str, frame: bytes) -> None:
         self.injected.append((port_id, frame))
