@@ -11,7 +11,7 @@ from hashlib import blake2b
 from dataplane.addresses import format_address
 from dataplane.model import NetworkType
 from dataplane.ovs.openflow.errors import OpenFlowError, ProgrammerError
-from dataplane.ovs.openflow.messages import PacketIn
+from dataplane.ovs.openflow.messages import FlowUpdates, PacketIn
 from dataplane.ovs.openflow.programmer import FlowProgrammer
 from dataplane.ovs.ovsdb import BridgeSpec, Ovsdb, OvsdbError, Tunnel
 from dataplane.ovs.settings import OvsSettings
@@ -44,12 +44,14 @@ class BringUp:
         up: Callable[[FlowProgrammer, Tunnels], None],
         down: Callable[[str], None],
         on_packet_in: Callable[[PacketIn], None],
+        on_flow_updates: Callable[[FlowUpdates], None],
     ) -> None:
         self._settings = settings
         self._ovsdb = ovsdb
         self._up = up
         self._down = down
         self._on_packet_in = on_packet_in
+        self._on_flow_updates = on_flow_updates
         self._wishes: queue.SimpleQueue[str] = queue.SimpleQueue()
         """Reasons to look again; the empty string ends the thread."""
         self._closing = threading.Event()
@@ -122,6 +124,7 @@ class BringUp:
             self._settings.management_socket,
             on_packet_in=self._on_packet_in,
             on_lost=self.look_again,
+            on_flow_updates=self._on_flow_updates,
             connect_timeout=timeout,
         )
         self._programmer.start()

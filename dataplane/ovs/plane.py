@@ -5,8 +5,9 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import TimeoutError as FutureTimeout
+from contextlib import contextmanager
 from typing import Any
 
 from dataplane.base import (
@@ -16,6 +17,7 @@ from dataplane.base import (
     DataPlane,
     DataPlaneError,
     DevicesChanged,
+    Drifted,
     Event,
     Leftover,
     Lost,
@@ -35,23 +37,35 @@ from dataplane.model import (
     SubnetWanted,
     Wanted,
 )
+from dataplane.ovs.activity import Activity
+from dataplane.ovs.audit import Audit
 from dataplane.ovs.book import Blame, FlowBook, Transaction, blamed_for
 from dataplane.ovs.bringup import BringUp, Tunnels
 from dataplane.ovs.devices import DeviceMaker
+from dataplane.ovs.drift import Changed, DriftWatch
+from dataplane.ovs.fixed import FixedPart
 from dataplane.ovs.inherited import InheritedSegments
+from dataplane.ovs.leftovers import INSTALLED, INSTALLED_AT
 from dataplane.ovs.members import Members
 from dataplane.ovs.neighbors import NeighborBook
 from dataplane.ovs.openflow import actions, messages
 from dataplane.ovs.openflow.errors import OpenFlowError, ProgrammerError
 from dataplane.ovs.openflow.programmer import MAX_CONNECTIONS, FlowProgrammer
 from dataplane.ovs.ovsdb import BridgeState, Device, Ovsdb, OvsdbError
-from dataplane.ovs.pipeline import parts
 from dataplane.ovs.pipeline.dhcp import dhcp_flows
 from dataplane.ovs.pipeline.flood import MAX_REMOTE, flood_flows, segment_flows
-from dataplane.ovs.pipeline.layout import Feature, Flow, segment_name, segment_of, subnet_key
+from dataplane.ovs.pipeline.layout import (
+    COOKIE_MARK,
+    MARK_MASK,
+    Feature,
+    Flow,
+    cookie_range,
+    segment_name,
+    segment_of,
+    subnet_key,
+)
 from dataplane.ovs.pipeline.port import port_flows
 from dataplane.ovs.pipeline.router import router_flows
-from dataplane.ovs.pipeline.static import punt_flows, static_flows
 from dataplane.ovs.pipeline.subnet import subnet_flows
 from dataplane.ovs.punts import Punts
 from dataplane.ovs.settings import OvsSettings
@@ -71,8 +85,6 @@ _PORTS_PER_CONNECTION = 16
 
 _LOG = logging.getLogger(__name__)
 
-INSTALLED = "aca-installed"
-INSTALLED_AT = "aca-installed-ts"
 
 
 class OvsDataPlane(DataPlane):
@@ -83,12 +95,12 @@ class OvsDataPlane(DataPlane):
         self._lock = threading.RLock()
         self._book = FlowBook()
         self._members = Members()
-        self._neighbors = NeighborBook(self._members, self._book.round)
+        self._neighbors = NeighborBook(self._members)
+        self._activity = Activity()
+        self._fixed = FixedPart(settings, self._lock, self._book)
         self._dhcp: dict[str, DhcpWanted] = {}
         self._inherited_segments = InheritedSegments(())
         self._programmer: FlowProgrammer | None = None
-        self._tunnels: Tunnels = {}
-        self._metered = True
         self._listener: Callable[[Event], None] = lambda event: None
         self._ovsdb = Ovsdb(
             settings.database,
@@ -104,8 +116,26 @@ class OvsDataPlane(DataPlane):
         )
         self._maker = DeviceMaker(settings.make_devices, self._ovsdb, settings.tunnel_mtu, settings.confirm_timeout_s)
         self._bring_up = BringUp(
-            settings, self._ovsdb, up=self._on_up, down=self._on_down, on_packet_in=self._punts.handle
+            settings,
+            self._ovsdb,
+            up=self._on_up,
+            down=self._on_down,
+            on_packet_in=self._punts.handle,
+            on_flow_updates=lambda updates: self._drift.note(updates),
         )
+        self._audit = Audit(
+            settings,
+            self._lock,
+            self._book,
+            self._neighbors,
+            self._members,
+            self._wiring,
+            self._ovsdb,
+            self._maker,
+            self._fixed,
+            self._activity,
+        )
+        self._drift = DriftWatch(self._look_at)
 
     @property
     def capabilities(self) -> Capabilities:
@@ -114,11 +144,13 @@ class OvsDataPlane(DataPlane):
     def open(self, listener: Callable[[Event], None]) -> None:
         self._listener = listener
         self._punts.start()
+        self._drift.start()
         self._ovsdb.start()
         self._bring_up.start()
 
     def close(self) -> None:
         self._bring_up.close()
+        self._drift.close()
         self._punts.close()
         self._ovsdb.close()
 
@@ -130,6 +162,7 @@ class OvsDataPlane(DataPlane):
             raise DataPlaneError("the bridge is not connected")
         started = time.perf_counter()
         work = Work(programmer)
+        self._activity.begin(work)
         try:
             unmade = self._make_devices(batches)
             orphans = self._devices_to_remove(batches)
@@ -145,6 +178,8 @@ class OvsDataPlane(DataPlane):
             if isinstance(problem, (ProgrammerError, OvsdbError, FutureTimeout)):
                 raise DataPlaneError(str(problem) or "no answer in time") from problem
             raise
+        finally:
+            self._activity.end(work)
         work.problems.update((Key(Kind.PORT, port_id), failed(why)) for port_id, why in unmade.items())
         self._mark_installed(work)
         return Applied(work.problems, int((time.perf_counter() - started) * 1e6))
@@ -284,7 +319,7 @@ class OvsDataPlane(DataPlane):
         ofport, wanted = self._wiring.ofport_of(port_id), self._wiring.port(port_id)
         flows: Sequence[Flow] = ()
         if port_id in self._dhcp and ofport is not None and wanted is not None:
-            flows = dhcp_flows(wanted, ofport, self._metered)
+            flows = dhcp_flows(wanted, ofport, self._fixed.metered)
         self._book.set(transaction, (Feature.DHCP, port_id), Key(Kind.DHCP, port_id), flows)
 
     def _mark_installed(self, work: Work) -> None:
@@ -300,7 +335,7 @@ class OvsDataPlane(DataPlane):
         subnets = {name: Key(Kind.SUBNET, name) for name in self._book.doubtful(Feature.FLOOD)} | work.subnets
         for subnet_id, account in subnets.items():
             members = self._members.subnet(subnet_id)
-            flows = flood_flows(members, self._tunnels[members.ref.segment.network_type]) if members else []
+            flows = flood_flows(members, self._fixed.tunnels[members.ref.segment.network_type]) if members else []
             self._book.set(work.transaction, (Feature.FLOOD, subnet_id), account, flows)
         segments = {segment_of(name): Key(Kind.SUBNET, "") for name in self._book.doubtful(Feature.SEGMENT)}
         for segment, account in (segments | work.segments).items():
@@ -354,45 +389,27 @@ class OvsDataPlane(DataPlane):
 
     def _on_up(self, programmer: FlowProgrammer, tunnels: Tunnels) -> None:
         timeout = self._settings.confirm_timeout_s
-        self._metered = self._make_meters(programmer)
-        standing = programmer.aggregate(0, 0).result(timeout)
-        flood_in = programmer.dump_flows(cookie=Feature.SEGMENT << 48, mask=0xFF << 48).result(timeout)
+        self._fixed.make_meters(programmer)
+        standing = programmer.aggregate(COOKIE_MARK << 56, MARK_MASK).result(timeout)
+        flood_in = programmer.dump_flows(0xFF, *cookie_range(COOKIE_MARK, Feature.SEGMENT)).result(timeout)
         with self._lock:
-            self._tunnels = tunnels
+            self._fixed.tunnels = tunnels
             if standing and not self._book.flow_count():
                 self._book.inherited = self._neighbors.inherited = True
                 self._inherited_segments = InheritedSegments(flood_in)
             self._book.doubt_all()
             self._neighbors.doubt_all()
-            transaction = Transaction()
-            whole = Key(Kind.SUBNET, "")
-            self._book.set(transaction, (Feature.STATIC, ""), whole, static_flows(tunnels, self._settings.tunnel_mtu))
-            for feature in (Feature.PUNT_TTL, Feature.PUNT_TOO_BIG, Feature.PUNT_UNREACHABLE):
-                flows = [flow for owner, flow in punt_flows(self._metered) if owner is feature]
-                self._book.set(transaction, (feature, ""), whole, flows)
-            bodies, _ = transaction.take()
-        refused = programmer.submit(bodies).result(timeout)
-        if refused:
-            raise ProgrammerError(f"the switch refuses flows of the pipeline: {next(iter(refused.values()))}")
+        self._fixed.program(programmer)
+        self._watch_flows(programmer)
         self._programmer = programmer
         self._tune_connections()
         self._listener(Ready())
 
-    def _make_meters(self, programmer: FlowProgrammer) -> bool:
-        """Punts are rate limited where the data path has meters (kernels before 4.15 do not)."""
-        for meter in parts.PUNT_METERS.values():
-            for body in (
-                messages.meter_add(meter, parts.PUNT_RATE, parts.PUNT_RATE),
-                messages.meter_modify(meter, parts.PUNT_RATE, parts.PUNT_RATE),
-            ):
-                try:
-                    programmer.request(messages.METER_MOD, body).result(self._settings.confirm_timeout_s)
-                except OpenFlowError:
-                    continue
-                break
-            else:
-                return False
-        return True
+    def _watch_flows(self, programmer: FlowProgrammer) -> None:
+        try:
+            programmer.watch_flows().result(self._settings.confirm_timeout_s)
+        except OpenFlowError as error:
+            _LOG.warning("the switch does not tell of changed flows (%s): checks find them later", error)
 
     def _on_down(self, reason: str) -> None:
         self._programmer = None
@@ -404,7 +421,7 @@ class OvsDataPlane(DataPlane):
             return
         if state is None:
             self._bring_up.look_again(f"bridge {self._settings.bridge} is gone")
-        elif len(state.ports) < len(self._tunnels):
+        elif len(state.ports) < len(self._fixed.tunnels):
             self._bring_up.look_again(f"a tunnel port of {self._settings.bridge} is gone")
 
     def _on_devices(self, names: frozenset[str]) -> None:
@@ -424,13 +441,45 @@ class OvsDataPlane(DataPlane):
     # -- what stands ---------------------------------------------------------------------------------------------
 
     def check(self) -> Survey:
-        return Survey()
+        with self._asking() as programmer:
+            with self._lock:
+                unsettled = self._book.doubtful(Feature.FLOOD) or self._book.doubtful(Feature.SEGMENT)
+            if unsettled and self._activity.quiet:
+                self.apply(())
+            return self._audit.check(programmer)
 
     def survey(self, unsettled: Collection[Key]) -> Survey:
-        return Survey()
+        with self._asking() as programmer:
+            return self._audit.survey(programmer, unsettled)
 
     def sweep(self, leftovers: Sequence[Leftover]) -> int:
-        return 0
+        with self._asking() as programmer:
+            count, again = self._audit.sweep(programmer, leftovers)
+        if again:
+            self._listener(Drifted(again))
+        return count
+
+    def _look_at(self, changed: Changed) -> None:
+        """Flows were changed, by whomever (thread of DriftWatch)."""
+        try:
+            with self._asking() as programmer:
+                found = self._audit.look_at(changed, programmer)
+        except DataPlaneError as problem:
+            _LOG.warning("changed flows could not be looked at: %s", problem)
+            return
+        if found.again:
+            self._listener(Drifted(found.again, found.examples))
+
+    @contextmanager
+    def _asking(self) -> Iterator[FlowProgrammer]:
+        """The programmer; what goes wrong with it comes out as DataPlaneError."""
+        programmer = self._programmer
+        if programmer is None:
+            raise DataPlaneError("the bridge is not connected")
+        try:
+            yield programmer
+        except (ProgrammerError, OpenFlowError, OvsdbError, FutureTimeout) as problem:
+            raise DataPlaneError(str(problem) or "no answer in time") from problem
 
     # -- packets ------------------------------------------------------------------------------------------------
 
@@ -459,7 +508,7 @@ class OvsDataPlane(DataPlane):
                 "kind": "ovs",
                 "bridge": self._settings.bridge,
                 "database_connected": self._ovsdb.connected,
-                "tunnels": {NetworkType(kind).name: port for kind, port in self._tunnels.items()},
+                "tunnels": {NetworkType(kind).name: port for kind, port in self._fixed.tunnels.items()},
                 "wired_ports": len(self._wiring),
                 "neighbors": len(self._neighbors),
                 "broadcast_cut_short": self._members.larger_than(MAX_REMOTE),

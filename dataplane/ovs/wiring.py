@@ -79,6 +79,10 @@ class Wiring:
             return None
         return device
 
+    def may_be_wanted(self, device: Device) -> bool:
+        """Whether the device is or could be that of a wanted port."""
+        return device.iface_id in self._ports if device.iface_id else device.name in self._by_device_name
+
     def _first_of(self, device_name: str, otherwise: str) -> str:
         return next(iter(self._by_device_name.get(device_name, ())), otherwise)
 
