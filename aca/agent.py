@@ -17,6 +17,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
 from types import FrameType
 from typing import Any, Protocol
 
@@ -24,6 +25,8 @@ import structlog
 
 from aca import interpreter
 from aca.config import DataPlaneKind, Settings
+from aca.dispatch.completeness import CONTROLLER
+from aca.dispatch.upkeep import Mode, UpkeepSettings
 from aca.telemetry.logs import configure_logging
 from aca.transport import intake
 from aca.transport.admin import AdminServer
@@ -62,6 +65,10 @@ class Engine(intake.Engine, Protocol):
 
     def status(self) -> Mapping[str, Any]:
         """JSON-ready: what is desired, programmed, pending and why. May block for 5 s."""
+        ...
+
+    def reconcile(self, mode: Mode) -> Future[dict[str, Any]]:
+        """Compare what stands with what is wanted; the future raises ReconcileRefused if that cannot be done."""
         ...
 
 
@@ -125,6 +132,12 @@ def build_engine(settings: Settings) -> Engine:
             not_ready_wait_s=settings.dataplane.ready_wait_s,
             reply_timeout_s=settings.dataplane.reply_timeout_s,
             workers=settings.dataplane.workers,
+            sources=frozenset({CONTROLLER} if settings.reconcile.controller_replays else ()),
+            upkeep=UpkeepSettings(
+                check_every_s=settings.reconcile.check_every_s,
+                survey_every_s=settings.reconcile.survey_every_s,
+                sweep_limit=settings.reconcile.sweep_limit,
+            ),
         ),
     )
 
@@ -145,7 +158,7 @@ class Agent:
                 max_concurrent_messages=settings.grpc.max_concurrent_messages,
             ),
         )
-        self._admin = AdminServer(settings.admin.socket, self.status)
+        self._admin = AdminServer(settings.admin.socket, self)
 
     def start(self) -> Sequence[str]:
         """Start everything; returns the addresses listened on. Raises StartError, with everything stopped again."""
@@ -185,6 +198,9 @@ class Agent:
             },
             **self._engine.status(),
         }
+
+    def reconcile(self, mode: Mode) -> Future[dict[str, Any]]:
+        return self._engine.reconcile(mode)
 
     def _attempt(self, step: Callable[[], None]) -> None:
         """What goes wrong in one step of stopping must not keep the others from being done."""

@@ -228,6 +228,27 @@ class DataPlaneSettings(_Section):
     netlink: NetlinkDataPlaneSettings = NetlinkDataPlaneSettings()
 
 
+class ReconcileSettings(_Section):
+    """Keeping the data plane equal to the desired state"""
+
+    controller_replays: bool = Field(
+        default=False, description="The controller replays everything that is meant for this host when the agent tells "
+        "it that it has started, and ends the replay with the closing marker (docs/wire-extensions.md). Only then does "
+        "the agent take away by itself what nothing wants.",
+    )
+    sweep_limit: float = Field(
+        default=0.5, ge=0, le=1, description="Largest part of what stands that is taken away at once, unasked; more "
+        "needs `aca reconcile --force`.",
+    )
+    check_every_s: float = Field(
+        default=5.0, ge=0.5, le=3600, description="How often to look for what somebody else has changed, in seconds."
+    )
+    survey_every_s: float = Field(
+        default=3600.0, ge=10, le=86_400, description="How often to compare everything, once the desired state is "
+        "complete, in seconds.",
+    )
+
+
 class LogSettings(_Section):
     """Logging, to standard error"""
 
@@ -242,6 +263,7 @@ class Settings(_Section):
     grpc: GrpcSettings = GrpcSettings()
     admin: AdminSettings = AdminSettings()
     dataplane: DataPlaneSettings = DataPlaneSettings()
+    reconcile: ReconcileSettings = ReconcileSettings()
     log: LogSettings = LogSettings()
 
 
