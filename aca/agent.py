@@ -36,6 +36,7 @@ from aca.transport.thread import ServerThread
 from aca.version import agent_version
 from dataplane.addresses import parse_address
 from dataplane.base import DataPlane, DataPlaneError, load_backend
+from dataplane.faults import Faults, parse_fault
 from dataplane.model import NetworkType
 
 _START_TIMEOUT_S = 10.0
@@ -72,12 +73,12 @@ class Engine(intake.Engine, Protocol):
         ...
 
 
-def backend_settings(settings: Settings) -> object:
+def backend_settings(settings: Settings, faults: Faults) -> object:
     """The settings object of the configured backend: the only place that knows both sides."""
-    return _BACKEND_SETTINGS[settings.dataplane.kind](settings)
+    return _BACKEND_SETTINGS[settings.dataplane.kind](settings, faults)
 
 
-def _ovs_settings(settings: Settings) -> object:
+def _ovs_settings(settings: Settings, faults: Faults) -> object:
     # Here and not above: what a host does not use is not loaded.
     from dataplane.ovs.settings import MakeDevices, OvsSettings
 
@@ -91,10 +92,11 @@ def _ovs_settings(settings: Settings) -> object:
         tunnel_ports={NetworkType.VXLAN: ovs.vxlan_port, NetworkType.GENEVE: ovs.geneve_port},
         tunnel_mtu=settings.dataplane.tunnel_mtu,
         make_devices=MakeDevices(ovs.make_devices),
+        faults=faults,
     )
 
 
-def _netlink_settings(settings: Settings) -> object:
+def _netlink_settings(settings: Settings, faults: Faults) -> object:
     from dataplane.netlink.settings import NetlinkSettings
 
     return NetlinkSettings(
@@ -102,10 +104,11 @@ def _netlink_settings(settings: Settings) -> object:
         tunnel_mtu=settings.dataplane.tunnel_mtu,
         vxlan_port=settings.dataplane.netlink.vxlan_port,
         namespace_prefix=settings.dataplane.netlink.namespace_prefix,
+        faults=faults,
     )
 
 
-_BACKEND_SETTINGS: Mapping[DataPlaneKind, Callable[[Settings], object]] = {
+_BACKEND_SETTINGS: Mapping[DataPlaneKind, Callable[[Settings, Faults], object]] = {
     "ovs": _ovs_settings,
     "netlink": _netlink_settings,
 }
@@ -116,7 +119,8 @@ def build_engine(settings: Settings) -> Engine:
     from aca.dispatch.engine import Engine as RealEngine
     from aca.dispatch.engine import EngineSettings
 
-    wanted = backend_settings(settings)
+    faults = Faults(map(parse_fault, settings.faults.rules))
+    wanted = backend_settings(settings, faults)
     try:
         # Only a backend knows what its settings are, so its constructor's type says nothing.
         make_backend: Any = load_backend(settings.dataplane.kind)
@@ -133,6 +137,7 @@ def build_engine(settings: Settings) -> Engine:
             reply_timeout_s=settings.dataplane.reply_timeout_s,
             workers=settings.dataplane.workers,
             sources=frozenset({CONTROLLER} if settings.reconcile.controller_replays else ()),
+            faults=faults,
             upkeep=UpkeepSettings(
                 check_every_s=settings.reconcile.check_every_s,
                 survey_every_s=settings.reconcile.survey_every_s,

@@ -28,6 +28,7 @@ from pydantic import (
 from pydantic.fields import FieldInfo
 
 from dataplane.addresses import AddressError, format_address, is_unicast_address, parse_address
+from dataplane.faults import parse_fault
 
 ENVIRONMENT_PREFIX = "ACA_"
 CONFIG_VARIABLE = "ACA_CONFIG"
@@ -42,9 +43,13 @@ class ConfigError(Exception):
     """A setting is unknown or its value is refused. The message names every such setting and what is allowed."""
 
 
-def _split(value: object) -> object:
+def _split_any(value: object) -> object:
     """Lists are written with commas where only text can be given; one value need not be in a list."""
-    parts = [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value
+    return [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value
+
+
+def _split(value: object) -> object:
+    parts = _split_any(value)
     if isinstance(parts, list | tuple) and not parts:
         raise ValueError("must not be empty")
     return parts
@@ -67,6 +72,11 @@ def _is_ipv4(address: str) -> bool:
 def _spell_level(value: object) -> object:
     """Levels may be written in any case."""
     return value.lower() if isinstance(value, str) and value.lower() in get_args(Level) else value
+
+
+def _check_fault(text: str) -> str:
+    parse_fault(text)
+    return text
 
 
 def _check_listen(text: str) -> str:
@@ -104,6 +114,7 @@ Address = Annotated[str, AfterValidator(_check_address)]
 Addresses = Annotated[tuple[Address, ...], BeforeValidator(_split)]
 Listen = Annotated[str, AfterValidator(_check_listen)]
 Listens = Annotated[tuple[Listen, ...], BeforeValidator(_split)]
+Faults = Annotated[tuple[Annotated[str, AfterValidator(_check_fault)], ...], BeforeValidator(_split_any)]
 UdpPort = Annotated[int, Field(ge=1, le=65535)]
 DataPlaneKind = Literal["ovs", "netlink"]
 Level = Literal["debug", "info", "warning", "error"]
@@ -256,6 +267,15 @@ class LogSettings(_Section):
     format: Literal["console", "json"] = Field(default="console", description="For people or one JSON object a line.")
 
 
+class FaultSettings(_Section):
+    """Faults on demand, for tests and rehearsals"""
+
+    rules: Faults = Field(
+        default=(), description="What is to go wrong, and when: '(crash|fail|drop) at POINT [N]' or 'delay at POINT [N] "
+        "by SECONDS', several with commas (docs/restart.md lists the points).",
+    )
+
+
 class Settings(_Section):
     """Everything that can be set."""
 
@@ -264,6 +284,7 @@ class Settings(_Section):
     admin: AdminSettings = AdminSettings()
     dataplane: DataPlaneSettings = DataPlaneSettings()
     reconcile: ReconcileSettings = ReconcileSettings()
+    faults: FaultSettings = FaultSettings()
     log: LogSettings = LogSettings()
 
 

@@ -45,6 +45,7 @@ from dataplane.base import (
     Ready,
     pending,
 )
+from dataplane.faults import Faults
 from dataplane.model import Key, Kind, Neighbor, NetworkType
 from goalstate_proto.goalstate_pb2 import GoalState, GoalStateV2
 
@@ -74,6 +75,7 @@ class EngineSettings:
     workers: int = 4
     sources: frozenset[str] = frozenset()
     """The authoritative sources that say when they have told everything (aca.dispatch.completeness)."""
+    faults: Faults = field(default_factory=Faults)
     upkeep: UpkeepSettings = field(default_factory=UpkeepSettings)
 
 
@@ -97,7 +99,7 @@ class Engine:
         self._last_turn: dict[str, int] = {}
         self._outcomes = Outcomes(self._state)
         self._completeness = Completeness(settings.sources, lambda: self._upkeep.completed())
-        self._upkeep = Upkeep(dataplane, settings.upkeep, self._completeness, self._inbox.put)
+        self._upkeep = Upkeep(dataplane, settings.upkeep, self._completeness, settings.faults, self._inbox.put)
         self._ready = False
         self._why_not_ready = "starting"
         self._since = time.time()
@@ -178,8 +180,12 @@ class Engine:
 
     def _program(self, lane: str, turn: int, work: LaneWork) -> None:
         applied, error = Applied(), ""
+        faults = self._settings.faults
         try:
+            for kind in work:
+                faults.at(f"apply.{kind.name.lower()}")
             applied = self._dataplane.apply(batches_of(work))
+            faults.at("applied")
         except DataPlaneError as problem:
             error = str(problem)
         except Exception as problem:  # a bug in a backend must not end the pool thread
@@ -276,6 +282,7 @@ class Engine:
 
     def _push(self, push: Push) -> None:
         number = next(self._messages)
+        self._settings.faults.at("message")
         message = push.message
         wait = self._settings.reply_timeout_s if self._ready else self._settings.not_ready_wait_s
         version = message.format_version or (FORMAT_V2 if isinstance(message, GoalStateV2) else FORMAT_V1)
@@ -321,6 +328,7 @@ class Engine:
             log.warning("refused more", resources=len(refused) - _MAX_REFUSALS_LOGGED, see="aca status")
         self._outcomes.merged(changes, settled)
         part = ticket.add(changes, settled)
+        self._settings.faults.at("merged")
         self._try_again(changes, settled)
         for lane, turn in self._plan():
             self._wait_for(ticket, part, (lane, turn))
@@ -368,6 +376,7 @@ class Engine:
             self._dhcp.update(port_id, binding_of(self._state, port_id, self._settings.tunnel_mtu))
         turns = [(lane, self._pool.submit(lane, work)) for lane, work in plan.lanes.items()]
         self._last_turn.update(turns)
+        self._settings.faults.at("planned")
         return turns
 
     # -- finished work
@@ -392,6 +401,7 @@ class Engine:
             self._answer(ticket)
 
     def _answer(self, ticket: Ticket) -> None:
+        self._settings.faults.at("reply")
         self._tickets.pop(ticket, None)
         self._completeness.message_answered(ticket)
         unfinished = ticket.turns

@@ -19,6 +19,7 @@ import structlog
 from aca.dispatch.completeness import Completeness
 from aca.dispatch.ticket import Turn
 from dataplane.base import DataPlane, DataPlaneError, Leftover, Survey
+from dataplane.faults import Faults
 from dataplane.model import Key
 
 _MAX_REQUESTS = 16
@@ -105,11 +106,13 @@ class Upkeep:
         dataplane: DataPlane,
         settings: UpkeepSettings,
         completeness: Completeness,
+        faults: Faults,
         post: Callable[[JobOver], None],
     ) -> None:
         self._dataplane = dataplane
         self._settings = settings
         self._completeness = completeness
+        self._faults = faults
         self._post = post
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="upkeep")
         self._job: Job | None = None
@@ -164,7 +167,12 @@ class Upkeep:
 
     def _run(self, job: Job, work: Callable[[], Survey | int]) -> None:
         try:
-            self._post(JobOver(job, work(), ""))
+            if job.stage is not Stage.CHECK:
+                self._faults.at(job.stage.value)
+            result = work()
+            if job.stage is Stage.SWEEP:
+                self._faults.at("swept")
+            self._post(JobOver(job, result, ""))
         except DataPlaneError as problem:
             self._post(JobOver(job, 0, str(problem)))
         except Exception as problem:  # a bug in a backend must not end the upkeep
