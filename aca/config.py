@@ -271,8 +271,8 @@ class FaultSettings(_Section):
     """Faults on demand, for tests and rehearsals"""
 
     rules: Faults = Field(
-        default=(), description="What is to go wrong, and when: '(crash|fail|drop) at POINT [N]' or 'delay at POINT [N] "
-        "by SECONDS', several with commas (docs/restart.md lists the points).",
+        default=(), description="What is to go wrong, and when: '(crash|fail|drop) at POINT [N]' or 'delay at POINT "
+        "[N] by SECONDS', several with commas (docs/restart.md lists the points).",
     )
 
 

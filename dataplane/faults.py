@@ -57,6 +57,12 @@ class Action(enum.Enum):
     DELAY = "delay"
 
 
+_WHERE = {
+    Action.FAIL: ("apply.", "survey", "sweep", "netlink."),
+    Action.DROP: ("ovs.openflow", "ovs.ovsdb"),
+}
+
+
 @dataclass(frozen=True, slots=True)
 class Fault:
     """What happens at a point, the `nth` time that it is reached (from 1). `seconds` are those of a delay."""
@@ -78,10 +84,13 @@ def parse_fault(text: str) -> Fault:
     point = match["point"] or match["late_point"]
     if point not in POINTS:
         raise ValueError(f"there is no point {point}; there are: {', '.join(POINTS)}")
+    action = Action(match["action"] or "delay")
+    if action in _WHERE and not point.startswith(_WHERE[action]):
+        raise ValueError(f"nothing can {action.value} at {point}, only at {', '.join(_WHERE[action])}...")
     nth = int(match["nth"] or match["late_nth"] or 1)
     if nth < 1:
         raise ValueError("points are counted from 1")
-    return Fault(Action(match["action"] or "delay"), point, nth, float(match["seconds"] or 0.0))
+    return Fault(action, point, nth, float(match["seconds"] or 0.0))
 
 
 class Faults:

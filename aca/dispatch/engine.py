@@ -10,15 +10,15 @@ import itertools
 import queue
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any
 
 import structlog
 
-from aca import interpreter
 from aca.dhcp.service import DhcpService, binding_of
+from aca.dispatch.answers import Answers
 from aca.dispatch.completeness import Completeness
 from aca.dispatch.inbox import Call, Message, Push, Stop, TurnOver
 from aca.dispatch.lanes import LanePool
@@ -54,8 +54,6 @@ log = structlog.get_logger(__name__)
 FORMAT_V1 = 101
 FORMAT_V2 = 102
 _MAX_REFUSALS_LOGGED = 20
-_LARGE = 10_000
-"""Resources in a message from which on its memory is given back at once."""
 
 
 class EngineClosed(Exception):  # noqa: N818 - a state, not an error of the caller
@@ -94,8 +92,7 @@ class Engine:
         self._closing = False
         self._gate = threading.Lock()
         """Nothing enters the inbox behind the Stop."""
-        self._tickets: dict[Ticket, None] = {}
-        self._waiting: dict[Turn, dict[Ticket, None]] = {}
+        self._answers = Answers(self._outcome_of, self._answered)
         self._last_turn: dict[str, int] = {}
         self._outcomes = Outcomes(self._state)
         self._completeness = Completeness(settings.sources, lambda: self._upkeep.completed())
@@ -215,11 +212,10 @@ class Engine:
 
     def _next_wait(self) -> float:
         now = time.monotonic()
-        times = [ticket.deadline for ticket in self._tickets]
+        due = [self._answers.next_deadline()]
         if self._ready:
-            due = (self._outcomes.retries.next_due(), self._upkeep.next_due())
-            times += [moment for moment in due if moment is not None]
-        return max(0.0, min([60.0, *(moment - now for moment in times)]))
+            due += [self._outcomes.retries.next_due(), self._upkeep.next_due()]
+        return max(0.0, min([60.0, *(moment - now for moment in due if moment is not None)]))
 
     def _handle(self, item: Push | TurnOver | Call | Event | JobOver | None) -> None:
         match item:
@@ -259,8 +255,7 @@ class Engine:
                 self._state.mark_again(key.kind, key.id, lane)
             self._plan()
             self._upkeep.start_due(now, self._unsettled)
-        for ticket in [ticket for ticket in self._tickets if ticket.deadline <= now]:
-            self._answer(ticket)
+        self._answers.expire(now)
 
     def _unsettled(self) -> set[Key]:
         """Wanted, but not programmed at this moment."""
@@ -287,7 +282,7 @@ class Engine:
         wait = self._settings.reply_timeout_s if self._ready else self._settings.not_ready_wait_s
         version = message.format_version or (FORMAT_V2 if isinstance(message, GoalStateV2) else FORMAT_V1)
         ticket = Ticket(push.future, version, push.received, push.received + wait, self._silent(message))
-        self._tickets[ticket] = None
+        self._answers.take(ticket)
         try:
             count = 0
             for changes in self._decode(message):
@@ -295,11 +290,10 @@ class Engine:
                 self._merge(ticket, changes)
             log.info("goal state merged", message=number, resources=count)
         finally:
-            ticket.sealed = True
             ended = ends_replay(message)
             if ended:
-                self._completeness.replay_ended(ended, self._tickets)
-            self._maybe_answer(ticket)
+                self._completeness.replay_ended(ended, self._answers.in_hand)
+            self._answers.seal(ticket)
 
     def _silent(self, message: Message) -> frozenset[Kind]:
         """Kinds that get no status in the reply.
@@ -331,7 +325,7 @@ class Engine:
         self._settings.faults.at("merged")
         self._try_again(changes, settled)
         for lane, turn in self._plan():
-            self._wait_for(ticket, part, (lane, turn))
+            self._answers.wait_for(ticket, part, (lane, turn))
         self._await_earlier_turns(ticket, part)
 
     def _try_again(self, changes: list[Change], settled: list[Outcome | None]) -> None:
@@ -359,11 +353,7 @@ class Engine:
         for lane in lanes:
             turn = self._last_turn.get(lane)
             if turn is not None:
-                self._wait_for(ticket, part, (lane, turn))
-
-    def _wait_for(self, ticket: Ticket, part: Part, turn: Turn) -> None:
-        part.turns.add(turn)
-        self._waiting.setdefault(turn, {})[ticket] = None
+                self._answers.wait_for(ticket, part, (lane, turn))
 
     def _plan(self) -> list[Turn]:
         """Plan what has changed and hand it to the pool. Returns the turns that will do it."""
@@ -388,51 +378,24 @@ class Engine:
         if self._last_turn.get(over.lane) == over.turn:
             del self._last_turn[over.lane]
         turn = (over.lane, over.turn)
-        now = time.monotonic()
-        for ticket in self._waiting.pop(turn, ()):
-            ticket.turn_over(turn, over.applied.programming_us, now, self._outcome_now)
-            self._maybe_answer(ticket)
+        self._answers.turn_over(turn, over.applied.programming_us)
         self._upkeep.turn_over(turn)
 
     # -- replies
 
-    def _maybe_answer(self, ticket: Ticket) -> None:
-        if ticket.finished:
-            self._answer(ticket)
-
-    def _answer(self, ticket: Ticket) -> None:
+    def _answered(self, ticket: Ticket) -> None:
         self._settings.faults.at("reply")
-        self._tickets.pop(ticket, None)
         self._completeness.message_answered(ticket)
-        unfinished = ticket.turns
-        for turn in unfinished:
-            self._waiting.get(turn, {}).pop(ticket, None)
-        lanes = {lane for lane, _ in unfinished}
-        try:
-            ticket.answer(
-                time.monotonic(),
-                (lambda change: self._outcome_of(change, lanes)) if lanes else self._outcome_now,
-            )
-        except Exception as problem:
-            ticket.future.set_exception(problem)
-            raise
-        if ticket.size >= _LARGE:
-            ticket.parts.clear()
-            interpreter.give_back_memory()
 
-    def _outcome_of(self, change: Change, unfinished_lanes: set[str]) -> Outcome:
-        """The outcome of a resource as of now, while some lanes are still at work."""
-        outcome = self._outcome_now(change)
-        if outcome is not DONE or change.kind not in UPSERT_ORDER:
+    def _outcome_of(self, change: Change, unfinished_lanes: Collection[str]) -> Outcome:
+        outcome = self._outcomes.problem(change.kind, change.id) or DONE
+        if not unfinished_lanes or outcome is not DONE or change.kind not in UPSERT_ORDER:
             return outcome
         # A resource that is gone has no lane any more: it may have been in any of them.
         in_work = change.delete or self._state.lane_of(change.kind, change.id) in unfinished_lanes
         if not in_work:
             return DONE
         return pending("in work" if self._ready else f"data plane not ready: {self._why_not_ready}")
-
-    def _outcome_now(self, change: Change) -> Outcome:
-        return self._outcomes.problem(change.kind, change.id) or DONE
 
     # -- readiness
 
@@ -450,9 +413,7 @@ class Engine:
             self._since = time.time() if self._ready else self._since
         self._ready, self._why_not_ready = False, reason
         self._pool.pause()
-        soon = time.monotonic() + self._settings.not_ready_wait_s
-        for ticket in self._tickets:
-            ticket.deadline = min(ticket.deadline, soon)
+        self._answers.hurry(time.monotonic() + self._settings.not_ready_wait_s)
         self._tell_readiness()
 
     def _tell_readiness(self) -> None:
@@ -462,7 +423,7 @@ class Engine:
     def _drain(self, seconds: float) -> None:
         """Finish what the pool has in hand, then answer everything that is left."""
         deadline = time.monotonic() + seconds
-        while self._tickets and self._ready:
+        while self._answers and self._ready:
             try:
                 item = self._inbox.get(timeout=max(0.0, deadline - time.monotonic()))
             except queue.Empty:
@@ -471,8 +432,8 @@ class Engine:
                 self._turn_over(item)
             elif isinstance(item, Call):
                 self._call(item)
-        for ticket in list(self._tickets):
-            self._answer(ticket)
+        self._answers.hurry(0.0)
+        self._answers.expire(0.0)
         while not self._inbox.empty():
             item = self._inbox.get_nowait()
             if isinstance(item, Call):
@@ -492,6 +453,6 @@ class Engine:
             "host": host,
             "dataplane": dataplane,
             **describe_resources(self._state, self._outcomes, self._pool.in_work(), ready=self._ready),
-            "messages_in_hand": len(self._tickets),
+            "messages_in_hand": len(self._answers),
             "reconcile": self._upkeep.describe(),
         }

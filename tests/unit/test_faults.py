@@ -36,6 +36,12 @@ def test_an_unknown_point_is_refused_with_those_that_exist() -> None:
         parse_fault("crash at nowhere")
 
 
+@pytest.mark.parametrize("text", ["fail at reply", "drop at applied"])
+def test_what_cannot_happen_there_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="only at"):
+        parse_fault(text)
+
+
 def test_a_rule_strikes_once_at_its_time() -> None:
     faults = Faults([parse_fault("fail at sweep 2")])
     faults.at("sweep")
