@@ -62,8 +62,8 @@ class EngineClosed(Exception):  # noqa: N818 - a state, not an error of the call
 
 @dataclass(frozen=True, slots=True)
 class EngineSettings:
-    """`local_addresses`: own addresses, packed, beside `tunnel_address`, where tunnels end. Waits in seconds: how long a
-    message is held while the data plane is not ready, and how long at most."""
+    """`local_addresses`: own addresses, packed, beside `tunnel_address`, where tunnels end. Waits in seconds: how long
+    a message is held while the data plane is not ready, and how long at most."""
 
     local_addresses: frozenset[bytes]
     tunnel_address: bytes
