@@ -21,7 +21,15 @@ from dataplane.ovs.openflow.errors import ProgrammerError
 from dataplane.ovs.openflow.messages import FlowStat
 from dataplane.ovs.openflow.programmer import FlowProgrammer
 from dataplane.ovs.ovsdb import Device, Ovsdb
-from dataplane.ovs.pipeline.layout import COOKIE_MARK, MARK_MASK, Feature, cookie, cookie_feature, segment_of
+from dataplane.ovs.pipeline.layout import (
+    COOKIE_MARK,
+    MARK_MASK,
+    Feature,
+    cookie,
+    cookie_feature,
+    cookie_range,
+    segment_of,
+)
 from dataplane.ovs.settings import OvsSettings
 from dataplane.ovs.surveyor import Findings, Surveyor
 from dataplane.ovs.wiring import Wiring
@@ -87,8 +95,10 @@ class Audit:
 
     def check(self, programmer: FlowProgrammer) -> Survey:
         with self._turn:
-            findings = self._surveyor.look_further(programmer)
-            findings += self._counted(programmer)
+            if self._has_fewer(programmer):
+                findings = self._surveyor.look_at_all(programmer)
+            else:
+                findings = self._surveyor.look_further(programmer)
             return self._act_on(findings, programmer)
 
     def survey(self, programmer: FlowProgrammer, unsettled: Collection[Key]) -> Survey:
@@ -111,8 +121,10 @@ class Audit:
         with self._turn:
             if changed is None:
                 return self._act_on(self._surveyor.look_at_all(programmer), programmer)
-            strange = changed - self._activity.recent().deleted()
-            owners = self._surveyor.owners_of([value for value in strange if value & MARK_MASK == COOKIE_MARK << 56])
+            # Neighbours are many and have to be searched for: not on account of what the agent itself has deleted.
+            start, mask = cookie_range(COOKIE_MARK, Feature.NEIGHBOR)
+            own = {value for value in self._activity.recent().deleted() if value & mask == start}
+            owners = self._surveyor.owners_of(changed - own)
             return self._act_on(self._surveyor.look_at(programmer, owners), programmer)
 
     def sweep(self, programmer: FlowProgrammer, leftovers: Sequence[Leftover]) -> tuple[int, frozenset[Key]]:
@@ -159,19 +171,17 @@ class Audit:
                 self._doubt(owner)
             return self._keys_of(owners), len(unaccounted)
 
-    def _counted(self, programmer: FlowProgrammer) -> Findings:
-        """Look at everything if there is less than there should be, or was."""
+    def _has_fewer(self, programmer: FlowProgrammer) -> bool:
+        """Whether less stands than should, or than stood beside it at the last count."""
         surplus = self._surveyor.surplus(programmer)
+        if surplus is None:
+            return False
         with self._lock:
             settled = not self._neighbors.doubtful_ids() and not self._book.inherited
-        if surplus is None or not (surplus < 0 or (settled and surplus < self._surplus)):
-            if surplus is not None and settled:
-                self._surplus = surplus
-            return Findings()
-        self._surplus = max(0, surplus)
-        findings = self._surveyor.look_at_all(programmer)
-        findings.leftovers.clear()
-        return findings
+        fewer = surplus < 0 or (settled and surplus < self._surplus)
+        if fewer or settled:
+            self._surplus = max(0, surplus)
+        return fewer
 
     def _act_on(self, findings: Findings, programmer: FlowProgrammer) -> Survey:
         owners = findings.owners()

@@ -210,6 +210,9 @@ class TableProgrammer:
         """Of use for a switch on which nothing stands."""
         return _done([])
 
+    def watch_flows(self) -> Future[Any]:
+        return _done(None)
+
     def packet_out(self, body: bytes) -> None:
         self.packets.append(body)
 
