@@ -8,15 +8,17 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import click
 import grpc
 from rich.console import Console
 
-from deploy.demo.intent import GOAL_STATES, Network, read_network
+from deploy.demo.adapt import plan_for
+from deploy.demo.intent import GOAL_STATES
 from deploy.demo.interrupts import Interrupted, Interrupts
+from deploy.demo.planes import CHOICES, planes_of_hosts
 from deploy.demo.show import PIPE_WIDTH, Show
 from deploy.demo.stage import REPOSITORY, Stage
 from tests.lab import Lab, LabError, missing_requirements, registry
@@ -28,6 +30,9 @@ PREFIX = "aca-demo-"
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="deploy/demo.sh", description=__doc__, add_help=True)
+    parser.add_argument(
+        "--dataplane", choices=CHOICES, default="ovs", help="what the hosts have; mixed: the one and the other"
+    )
     parser.add_argument("--keep", action="store_true", help="leave the network running, and say how to use it")
     parser.add_argument(
         "--clean", nargs="*", metavar="PREFIX", help="remove all or some networks that --keep left, and end"
@@ -36,47 +41,59 @@ def main() -> int:
         "--goalstates", type=Path, default=GOAL_STATES, metavar="DIRECTORY", help="show these instead of our own"
     )
     arguments = parser.parse_args()
-    missing = missing_requirements()
+    needed = {plane.name for plane in CHOICES[arguments.dataplane]}
+    missing = [] if arguments.clean is not None else missing_requirements(needed)
     if missing:
         print(f"demo: not possible here: {'; '.join(missing)}", file=sys.stderr)
         return 2
     if arguments.clean is not None:
         return clean(arguments.clean)
-    return demonstrate(read_network(arguments.goalstates), arguments.keep)
+    return demonstrate(arguments.dataplane, arguments.goalstates, arguments.keep)
 
 
 def clean(prefixes: Sequence[str]) -> int:
     """Remove the kept demonstrations with these prefixes, or all if there are none, and their files."""
 
     def condemned(record: registry.Record) -> bool:
-        return is_demo(Path(record.directory).parent) and (not prefixes or record.prefix in prefixes)
+        return not prefixes or record.prefix in prefixes
 
-    for record in registry.remove_labs(condemned):
-        shutil.rmtree(Path(record.directory).parent, ignore_errors=True)
+    for record in remove(condemned):
         print(f"removed {record.prefix}  {record.directory}")
     return 0
+
+
+def remove(condition: Callable[[registry.Record], bool]) -> list[registry.Record]:
+    """Remove demonstrations that meet a condition and whose owners have ended, with their files, and say which."""
+    removed = registry.remove_labs(lambda record: is_demo(Path(record.directory).parent) and condition(record))
+    for record in removed:
+        shutil.rmtree(Path(record.directory).parent, ignore_errors=True)
+    return removed
 
 
 def is_demo(directory: Path) -> bool:
     return directory.parent == PARENT and directory.name.startswith(PREFIX)
 
 
-def demonstrate(network: Network, keep: bool) -> int:
-    """The whole demonstration; returns the exit status."""
+def demonstrate(dataplane: str, goal_states: Path, keep: bool) -> int:
+    """The whole demonstration; returns the exit status. Raises CommandError if there are no such goal states."""
     console = Console(width=None if sys.stdout.isatty() else PIPE_WIDTH, highlight=False)
-    show = Show(console, network)
     interrupts = Interrupts()
     if keep:
         # Inherited by all that we start: it is to outlive this terminal.
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
     begin = time.monotonic()
+    # Left by one that was killed.
+    remove(lambda record: not record.kept)
+    planes = planes_of_hosts(dataplane)
     directory = Path(tempfile.mkdtemp(prefix=PREFIX, dir=PARENT))
-    lab = Lab(directory, "demo")
-    stage = Stage(lab, network, console, show)
     try:
+        plan = plan_for(goal_states, planes, directory / "goalstates")
+        show = Show(console, plan.network, planes)
+        lab = Lab(directory, "demo")
+        stage = Stage(lab, plan, planes, console, show)
         problem = perform(lab, stage, interrupts, keep)
     except Interrupted as stop:
-        show.line(f"\nstopped by {stop}; everything is removed again", "bold")
+        console.print(f"\nstopped by {stop}; everything is removed again", style="bold", soft_wrap=True)
         shutil.rmtree(directory, ignore_errors=True)
         return 128 + stop.number
     kept = keep and not problem
