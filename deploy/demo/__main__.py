@@ -2,13 +2,11 @@
 could not be done; 2 not possible here; 128 + signal number when stopped."""
 
 import argparse
-import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
@@ -16,16 +14,13 @@ import grpc
 from rich.console import Console
 
 from deploy.demo.adapt import plan_for
+from deploy.demo.directories import Claim, remove_demos, sweep
 from deploy.demo.intent import GOAL_STATES
 from deploy.demo.interrupts import Interrupted, Interrupts
 from deploy.demo.planes import CHOICES, planes_of_hosts
 from deploy.demo.show import PIPE_WIDTH, Show
 from deploy.demo.stage import REPOSITORY, Stage
 from tests.lab import Lab, LabError, missing_requirements, registry
-
-# Below it and not deeper: sockets have short names.
-PARENT = Path("/tmp")
-PREFIX = "aca-demo-"
 
 
 def main() -> int:
@@ -57,21 +52,10 @@ def clean(prefixes: Sequence[str]) -> int:
     def condemned(record: registry.Record) -> bool:
         return not prefixes or record.prefix in prefixes
 
-    for record in remove(condemned):
+    for record in remove_demos(condemned):
         print(f"removed {record.prefix}  {record.directory}")
+    sweep()
     return 0
-
-
-def remove(condition: Callable[[registry.Record], bool]) -> list[registry.Record]:
-    """Remove demonstrations that meet a condition and whose owners have ended, with their files, and say which."""
-    removed = registry.remove_labs(lambda record: is_demo(Path(record.directory).parent) and condition(record))
-    for record in removed:
-        shutil.rmtree(Path(record.directory).parent, ignore_errors=True)
-    return removed
-
-
-def is_demo(directory: Path) -> bool:
-    return directory.parent == PARENT and directory.name.startswith(PREFIX)
 
 
 def demonstrate(dataplane: str, goal_states: Path, keep: bool) -> int:
@@ -82,19 +66,21 @@ def demonstrate(dataplane: str, goal_states: Path, keep: bool) -> int:
         # Inherited by all that we start: it is to outlive this terminal.
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
     begin = time.monotonic()
-    # Left by one that was killed.
-    remove(lambda record: not record.kept)
+    sweep()
     planes = planes_of_hosts(dataplane)
-    directory = Path(tempfile.mkdtemp(prefix=PREFIX, dir=PARENT))
+    claim = Claim()
     try:
-        plan = plan_for(goal_states, planes, directory / "goalstates")
+        plan = plan_for(goal_states, planes, claim.path / "goalstates")
         show = Show(console, plan.network, planes)
-        lab = Lab(directory, "demo")
+        lab = Lab(claim.path, "demo")
         stage = Stage(lab, plan, planes, console, show)
         problem = perform(lab, stage, interrupts, keep)
+    except click.ClickException:
+        claim.remove()
+        raise
     except Interrupted as stop:
         console.print(f"\nstopped by {stop}; everything is removed again", style="bold", soft_wrap=True)
-        shutil.rmtree(directory, ignore_errors=True)
+        claim.remove()
         return 128 + stop.number
     kept = keep and not problem
     good = conclude(show, stage, problem, f"{time.monotonic() - begin:.1f} s", kept)
@@ -102,9 +88,9 @@ def demonstrate(dataplane: str, goal_states: Path, keep: bool) -> int:
         show.title(f"It goes on running; as root, in {REPOSITORY}:")
         show.commands(stage.commands())
     elif good:
-        shutil.rmtree(directory, ignore_errors=True)
+        claim.remove()
     else:
-        show.line(f"logs: {directory}")
+        show.line(f"logs: {claim.set_aside()}")
     return 0 if good else 1
 
 
