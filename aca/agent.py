@@ -17,6 +17,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
 from types import FrameType
 from typing import Any, Protocol
 
@@ -24,6 +25,8 @@ import structlog
 
 from aca import interpreter
 from aca.config import DataPlaneKind, Settings
+from aca.dispatch.completeness import CONTROLLER
+from aca.dispatch.upkeep import Mode, UpkeepSettings
 from aca.telemetry.logs import configure_logging
 from aca.transport import intake
 from aca.transport.admin import AdminServer
@@ -33,6 +36,7 @@ from aca.transport.thread import ServerThread
 from aca.version import agent_version
 from dataplane.addresses import parse_address
 from dataplane.base import DataPlane, DataPlaneError, load_backend
+from dataplane.faults import Faults, parse_fault
 from dataplane.model import NetworkType
 
 _START_TIMEOUT_S = 10.0
@@ -64,13 +68,17 @@ class Engine(intake.Engine, Protocol):
         """JSON-ready: what is desired, programmed, pending and why. May block for 5 s."""
         ...
 
+    def reconcile(self, mode: Mode) -> Future[dict[str, Any]]:
+        """Compare what stands with what is wanted; the future raises ReconcileRefused if that cannot be done."""
+        ...
 
-def backend_settings(settings: Settings) -> object:
+
+def backend_settings(settings: Settings, faults: Faults) -> object:
     """The settings object of the configured backend: the only place that knows both sides."""
-    return _BACKEND_SETTINGS[settings.dataplane.kind](settings)
+    return _BACKEND_SETTINGS[settings.dataplane.kind](settings, faults)
 
 
-def _ovs_settings(settings: Settings) -> object:
+def _ovs_settings(settings: Settings, faults: Faults) -> object:
     # Here and not above: what a host does not use is not loaded.
     from dataplane.ovs.settings import MakeDevices, OvsSettings
 
@@ -84,10 +92,11 @@ def _ovs_settings(settings: Settings) -> object:
         tunnel_ports={NetworkType.VXLAN: ovs.vxlan_port, NetworkType.GENEVE: ovs.geneve_port},
         tunnel_mtu=settings.dataplane.tunnel_mtu,
         make_devices=MakeDevices(ovs.make_devices),
+        faults=faults,
     )
 
 
-def _netlink_settings(settings: Settings) -> object:
+def _netlink_settings(settings: Settings, faults: Faults) -> object:
     from dataplane.netlink.settings import NetlinkSettings
 
     return NetlinkSettings(
@@ -95,10 +104,11 @@ def _netlink_settings(settings: Settings) -> object:
         tunnel_mtu=settings.dataplane.tunnel_mtu,
         vxlan_port=settings.dataplane.netlink.vxlan_port,
         namespace_prefix=settings.dataplane.netlink.namespace_prefix,
+        faults=faults,
     )
 
 
-_BACKEND_SETTINGS: Mapping[DataPlaneKind, Callable[[Settings], object]] = {
+_BACKEND_SETTINGS: Mapping[DataPlaneKind, Callable[[Settings, Faults], object]] = {
     "ovs": _ovs_settings,
     "netlink": _netlink_settings,
 }
@@ -109,7 +119,8 @@ def build_engine(settings: Settings) -> Engine:
     from aca.dispatch.engine import Engine as RealEngine
     from aca.dispatch.engine import EngineSettings
 
-    wanted = backend_settings(settings)
+    faults = Faults(map(parse_fault, settings.faults.rules))
+    wanted = backend_settings(settings, faults)
     try:
         # Only a backend knows what its settings are, so its constructor's type says nothing.
         make_backend: Any = load_backend(settings.dataplane.kind)
@@ -125,6 +136,13 @@ def build_engine(settings: Settings) -> Engine:
             not_ready_wait_s=settings.dataplane.ready_wait_s,
             reply_timeout_s=settings.dataplane.reply_timeout_s,
             workers=settings.dataplane.workers,
+            sources=frozenset({CONTROLLER} if settings.reconcile.controller_replays else ()),
+            faults=faults,
+            upkeep=UpkeepSettings(
+                check_every_s=settings.reconcile.check_every_s,
+                survey_every_s=settings.reconcile.survey_every_s,
+                sweep_limit=settings.reconcile.sweep_limit,
+            ),
         ),
     )
 
@@ -145,7 +163,7 @@ class Agent:
                 max_concurrent_messages=settings.grpc.max_concurrent_messages,
             ),
         )
-        self._admin = AdminServer(settings.admin.socket, self.status)
+        self._admin = AdminServer(settings.admin.socket, self)
 
     def start(self) -> Sequence[str]:
         """Start everything; returns the addresses listened on. Raises StartError, with everything stopped again."""
@@ -185,6 +203,9 @@ class Agent:
             },
             **self._engine.status(),
         }
+
+    def reconcile(self, mode: Mode) -> Future[dict[str, Any]]:
+        return self._engine.reconcile(mode)
 
     def _attempt(self, step: Callable[[], None]) -> None:
         """What goes wrong in one step of stopping must not keep the others from being done."""

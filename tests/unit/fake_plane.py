@@ -51,6 +51,11 @@ class RecordingPlane(DataPlane):
         """Calls that are in `apply` now, by one of the ids that they program."""
         self.injected: list[tuple[str, bytes]] = []
         self.closed = False
+        self.drift = self.found = Survey()
+        """What checks and surveys find."""
+        self.checks = 0
+        self.surveys: list[frozenset[Key]] = []
+        self.swept: list[list[str]] = []
 
     @property
     def capabilities(self) -> Capabilities:
@@ -103,12 +108,23 @@ class RecordingPlane(DataPlane):
             self.error = None
 
     def check(self) -> Survey:
-        return Survey()
+        with self._changed:
+            self.checks += 1
+            self._changed.notify_all()
+            return self.drift
 
     def survey(self, unsettled: Collection[Key]) -> Survey:
-        return Survey()
+        with self._changed:
+            self.surveys.append(frozenset(unsettled))
+            self._changed.notify_all()
+            if self.error is not None:
+                raise self.error
+            return self.found
 
     def sweep(self, leftovers: Sequence[Leftover]) -> int:
+        with self._changed:
+            self.swept.append([leftover.name for leftover in leftovers])
+            self._changed.notify_all()
         return len(leftovers)
 
     def inject(self, port_id: str, frame: bytes) -> None:

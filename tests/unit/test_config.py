@@ -81,6 +81,10 @@ def test_every_setting_can_be_given_in_each_of_the_three_ways(tmp_path: Path) ->
         "dataplane.ovs.make_devices": ("tap", "tap"),
         "dataplane.netlink.namespace_prefix": ("net-", "net-"),
         "dataplane.tunnel_mtu": ("1400", 1400),
+        "reconcile.controller_replays": ("true", True),
+        "reconcile.sweep_limit": ("0.25", 0.25),
+        "reconcile.survey_every_s": ("60", 60.0),
+        "faults.rules": ("crash at reply,fail at apply.port 2", ("crash at reply", "fail at apply.port 2")),
         "log.level": ("debug", "debug"),
         "log.format": ("json", "json"),
     }
