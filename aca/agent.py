@@ -27,6 +27,7 @@ from aca import interpreter
 from aca.config import DataPlaneKind, Settings
 from aca.dispatch.completeness import CONTROLLER
 from aca.dispatch.upkeep import Mode, UpkeepSettings
+from aca.interface_address import AddressFollower, address_of
 from aca.telemetry.logs import configure_logging
 from aca.transport import intake
 from aca.transport.admin import AdminServer
@@ -34,7 +35,7 @@ from aca.transport.listen import ListenError
 from aca.transport.server import GoalStateServer, ServerSettings
 from aca.transport.thread import ServerThread
 from aca.version import agent_version
-from dataplane.addresses import parse_address
+from dataplane.addresses import format_address, parse_address
 from dataplane.base import DataPlane, DataPlaneError, load_backend
 from dataplane.faults import Faults, parse_fault
 from dataplane.model import NetworkType
@@ -66,6 +67,10 @@ class Engine(intake.Engine, Protocol):
 
     def status(self) -> Mapping[str, Any]:
         """JSON-ready: what is desired, programmed, pending and why. May block for 5 s."""
+        ...
+
+    def move_tunnels(self, address: bytes) -> None:
+        """Tunnels of this host end here from now on. Raises DataPlaneError."""
         ...
 
     def reconcile(self, mode: Mode) -> Future[dict[str, Any]]:
@@ -131,6 +136,7 @@ def build_engine(settings: Settings) -> Engine:
         plane,
         EngineSettings(
             local_addresses=settings.host.packed_addresses,
+            tunnel_address=parse_address(settings.host.data_path_address),
             default_network_type=NetworkType[settings.dataplane.default_network_type.upper()],
             tunnel_mtu=settings.dataplane.tunnel_mtu,
             not_ready_wait_s=settings.dataplane.ready_wait_s,
@@ -164,6 +170,8 @@ class Agent:
             ),
         )
         self._admin = AdminServer(settings.admin.socket, self)
+        self._tunnel_address = parse_address(settings.host.data_path_address)
+        self._follower: AddressFollower | None = None
 
     def start(self) -> Sequence[str]:
         """Start everything; returns the addresses listened on. Raises StartError, with everything stopped again."""
@@ -172,6 +180,10 @@ class Agent:
             self._thread.run(self._admin.start(), _START_TIMEOUT_S)
             bound = self._thread.run(self._server.start(), _START_TIMEOUT_S)
             self._engine.start()
+            interface = self._settings.host.tunnel_interface
+            if interface is not None:
+                self._follower = AddressFollower(interface, self._tunnel_address, self._move_tunnels)
+                self._follower.start()
         except (DataPlaneError, ListenError) as error:
             self.stop()
             raise StartError(str(error)) from None
@@ -179,6 +191,8 @@ class Agent:
 
     def stop(self) -> None:
         """Stop taking work, finish or answer what is in hand, end everything; within about 4 s."""
+        if self._follower is not None:
+            self._attempt(self._follower.close)
         with_servers = self._thread.started
         if with_servers:
             self._attempt(lambda: self._thread.run(self._server.drain(), _DRAIN_TIMEOUT_S))
@@ -197,12 +211,16 @@ class Agent:
                 "python": platform.python_version(),
                 "pid": os.getpid(),
                 "host": host.id,
-                "tunnel_address": host.data_path_address,
+                "tunnel_address": format_address(self._tunnel_address),
                 "data_plane": self._settings.dataplane.kind,
                 "uptime_s": round(time.time() - self._started_at, 1),
             },
             **self._engine.status(),
         }
+
+    def _move_tunnels(self, address: bytes) -> None:
+        self._engine.move_tunnels(address)
+        self._tunnel_address = address
 
     def reconcile(self, mode: Mode) -> Future[dict[str, Any]]:
         return self._engine.reconcile(mode)
@@ -215,6 +233,21 @@ class Agent:
             _log.exception("a step of stopping failed")
 
 
+def with_interface_address(settings: Settings) -> Settings:
+    """The settings with the tunnel address that the interface has now. Raises StartError."""
+    host = settings.host
+    if host.tunnel_interface is None:
+        return settings
+    try:
+        address = address_of(host.tunnel_interface)
+    except OSError as error:
+        raise StartError(f"host.tunnel_interface: the kernel cannot be asked: {error}") from None
+    if address is None:
+        _log.warning("no address yet", interface=host.tunnel_interface, instead=host.data_path_address)
+        return settings
+    return settings.model_copy(update={"host": host.model_copy(update={"tunnel_address": format_address(address)})})
+
+
 def run_agent(settings: Settings, make_engine: Callable[[Settings], Engine] = build_engine) -> None:
     """Run until SIGTERM or SIGINT; then stop and return, or at the latest exit 0, within 5 s of the signal.
 
@@ -224,6 +257,7 @@ def run_agent(settings: Settings, make_engine: Callable[[Settings], Engine] = bu
     configure_logging(settings.log.level, settings.log.format)
     signals = _Signals()
     interpreter.prepare()
+    settings = with_interface_address(settings)
     agent = Agent(settings, make_engine(settings))
     agent.start()
     gc.freeze()

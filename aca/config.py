@@ -140,6 +140,12 @@ class HostSettings(_Section):
         json_schema_extra={"shown_default": "the first IPv4 address of host.addresses"},
     )
 
+    tunnel_interface: Annotated[str, AfterValidator(_check_device_name)] | None = Field(
+        default=None, description="Interface whose first IPv4 address is where tunnels end. It is followed when it "
+        "changes; as long as it has none, host.tunnel_address counts.",
+        json_schema_extra={"shown_default": "none"},
+    )
+
     @field_validator("tunnel_address")
     @classmethod
     def _check_tunnel_address(cls, value: str | None, info: ValidationInfo) -> str | None:
@@ -158,7 +164,7 @@ class HostSettings(_Section):
     @property
     def packed_addresses(self) -> frozenset[bytes]:
         """All own addresses, 4 or 16 bytes each."""
-        return frozenset(parse_address(address) for address in (*self.addresses, self.data_path_address))
+        return frozenset(map(parse_address, self.addresses))
 
 
 class GrpcSettings(_Section):

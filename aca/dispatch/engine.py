@@ -62,10 +62,11 @@ class EngineClosed(Exception):  # noqa: N818 - a state, not an error of the call
 
 @dataclass(frozen=True, slots=True)
 class EngineSettings:
-    """`local_addresses`: own addresses, packed. Waits in seconds: how long a message is held while the data plane is
-    not ready, and how long at most."""
+    """`local_addresses`: own addresses, packed, beside `tunnel_address`, where tunnels end. Waits in seconds: how long
+    a message is held while the data plane is not ready, and how long at most."""
 
     local_addresses: frozenset[bytes]
+    tunnel_address: bytes
     default_network_type: NetworkType
     tunnel_mtu: int = 1450
     not_ready_wait_s: float = 5.0
@@ -83,8 +84,9 @@ class Engine:
     def __init__(self, dataplane: DataPlane, settings: EngineSettings) -> None:
         self._dataplane = dataplane
         self._settings = settings
-        self._hosts = frozenset(format_address(address) for address in settings.local_addresses)
-        self._state = DesiredState(settings.local_addresses, settings.default_network_type, dataplane.capabilities)
+        local = settings.local_addresses | {settings.tunnel_address}
+        self._hosts = frozenset(map(format_address, local))
+        self._state = DesiredState(local, settings.default_network_type, dataplane.capabilities)
         self._inbox: queue.SimpleQueue[Push | TurnOver | Call | Event | Stop | JobOver] = queue.SimpleQueue()
         self._pool = LanePool(settings.workers, self._program)
         self._dhcp = DhcpService(dataplane.inject)
@@ -140,6 +142,11 @@ class Engine:
     def replay_answered(self, request_id: str) -> None:
         """The controller has answered that request with success."""
         self._ask(lambda: self._completeness.replay_answered(request_id))
+
+    def move_tunnels(self, address: bytes) -> None:
+        """The host's tunnel address has changed to this one. Raises DataPlaneError; to be called again then."""
+        self._dataplane.set_tunnel_address(address)
+        self._ask(lambda: self._tunnels_moved(address))
 
     def _ask(self, function: Callable[[], Any]) -> Future[Any]:
         call = Call(function, Future())
@@ -266,6 +273,14 @@ class Engine:
             self._upkeep.ask(request)
         else:
             request.future.set_exception(ReconcileRefused(f"data plane not ready: {self._why_not_ready}"))
+
+    def _tunnels_moved(self, address: bytes) -> None:
+        """What was remote may be here now, and the other way round."""
+        local = self._settings.local_addresses | {address}
+        self._hosts = frozenset(map(format_address, local))
+        self._state.local_hosts = local
+        self._state.mark_all()
+        self._plan()
 
     def _call(self, call: Call) -> None:
         try:

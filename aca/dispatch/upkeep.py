@@ -207,7 +207,10 @@ class Upkeep:
             job.request.future.set_exception(ReconcileRefused(error))
 
     def _surveyed(self, job: Job, survey: Survey, now: float) -> frozenset[Key]:
+        only_looked = job.request is not None and job.request.mode is Mode.LOOK
         self._note(job.stage, survey)
+        if not only_looked:
+            self._count_drift(survey)
         if job.stage is Stage.CHECK:
             return survey.again
         self._next_survey = now + self._settings.survey_every_s
@@ -220,9 +223,9 @@ class Upkeep:
             self._start(Job(Stage.SWEEP, request), lambda: self._dataplane.sweep(leftovers))
         else:
             self._settle(job, removed=0, kept=refusal if survey.leftovers else "")
-        return survey.again if request is None or request.mode is not Mode.LOOK else frozenset()
+        return frozenset() if only_looked else survey.again
 
-    def _note(self, stage: Stage, survey: Survey) -> None:
+    def _count_drift(self, survey: Survey) -> None:
         wrong = survey.missing + survey.altered
         if wrong:
             self._drifted += wrong
@@ -232,6 +235,8 @@ class Upkeep:
                 altered=survey.altered,
                 examples=survey.examples,
             )
+
+    def _note(self, stage: Stage, survey: Survey) -> None:
         self._last[stage.value] = {
             "at": time.time(),
             "standing": survey.standing,

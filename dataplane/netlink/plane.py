@@ -304,6 +304,9 @@ class NetlinkDataPlane(DataPlane):
         self._book.distrust(item for item in of_port if isinstance(item, TapItem | MacItem))
         return True
 
+    def set_tunnel_address(self, address: bytes) -> None:
+        raise DataPlaneError("the tunnel address of this data plane cannot change while it runs")
+
     # -- what stands ---------------------------------------------------------------------------------------------
 
     def check(self) -> Survey:

@@ -56,6 +56,9 @@ class FakeEngine:
     def start(self) -> None:
         self.started = True
 
+    def move_tunnels(self, address: bytes) -> None:
+        pass
+
     def reconcile(self, mode: Mode) -> Future[dict[str, Any]]:
         return nothing_found()
 

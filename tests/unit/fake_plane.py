@@ -54,6 +54,7 @@ class RecordingPlane(DataPlane):
         self.drift = self.found = Survey()
         """What checks and surveys find."""
         self.checks = 0
+        self.tunnel_address = b""
         self.surveys: list[frozenset[Key]] = []
         self.swept: list[list[str]] = []
 
@@ -106,6 +107,11 @@ class RecordingPlane(DataPlane):
     def heal(self) -> None:
         with self._lock:
             self.error = None
+
+    def set_tunnel_address(self, address: bytes) -> None:
+        if self.error is not None:
+            raise self.error
+        self.tunnel_address = address
 
     def check(self) -> Survey:
         with self._changed:

@@ -132,9 +132,9 @@ def test_half_may_go_unasked(found: int, allowed: bool) -> None:
 
 def test_looking_changes_nothing(quiet: Bench) -> None:
     quiet.push(goal(subnet(), neighbor(1)))
-    quiet.plane.found = replace(FOUND, missing=1, examples=("flow of n1 is gone",), again=frozenset({key(1)}))
     replay(quiet)
-    quiet.plane.wait_for(lambda: bool(quiet.plane.swept))
+    surveyed(quiet)
+    quiet.plane.found = replace(FOUND, missing=1, examples=("flow of n1 is gone",), again=frozenset({key(1)}))
     times, swept = len(quiet.plane.applied), len(quiet.plane.swept)
     found = reconcile(quiet, Mode.LOOK)
     assert found["examples"] == ["flow of n1 is gone"]
@@ -171,6 +171,14 @@ def test_what_waits_is_not_taken_for_a_leftover(quiet: Bench) -> None:
     quiet.push(goal(subnet(), port("p", 1)))
     reconcile(quiet, Mode.LOOK)
     assert Key(Kind.PORT, "p") in quiet.plane.surveys[-1]
+
+
+def test_a_moved_tunnel_makes_what_was_remote_local(quiet: Bench) -> None:
+    quiet.push(goal(subnet(), neighbor(1, host="192.0.2.99")))
+    assert key(1) in quiet.plane.wanted
+    quiet.engine.move_tunnels(bytes([192, 0, 2, 99]))
+    quiet.plane.wait_for(lambda: key(1) not in quiet.plane.wanted)
+    assert quiet.plane.tunnel_address == bytes([192, 0, 2, 99])
 
 
 def test_without_a_data_plane_there_is_nothing_to_reconcile(quiet: Bench) -> None:
