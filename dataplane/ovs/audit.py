@@ -92,6 +92,7 @@ class Audit:
         """Flows with our mark that stood without being wanted when they were last counted."""
         self._spared: frozenset[str] = frozenset()
         """Ids of the ports that were unsettled at the last survey: their devices stay."""
+        self._all_settled = False
 
     def check(self, programmer: FlowProgrammer) -> Survey:
         with self._turn:
@@ -106,6 +107,7 @@ class Audit:
             findings = self._surveyor.look_at_all(programmer, self._cookies_of(unsettled))
             self._keep_floods(unsettled, findings)
             self._spared = frozenset(key.id for key in unsettled if key.kind is Kind.PORT)
+            self._all_settled = not unsettled
             survey = self._act_on(findings, programmer)
             self._surplus = len(findings.leftovers)
             found = [_leftover(flow) for flow in findings.leftovers]
@@ -142,6 +144,9 @@ class Audit:
                 self._settings.confirm_timeout_s,
             )
             self._surplus = 0
+            if self._all_settled:
+                with self._lock:
+                    self._book.inherited = self._neighbors.inherited = False
             return count, again
 
     def _sweep_flows(

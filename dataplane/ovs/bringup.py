@@ -45,6 +45,7 @@ class BringUp:
         down: Callable[[str], None],
         on_packet_in: Callable[[PacketIn], None],
         on_flow_updates: Callable[[FlowUpdates], None],
+        on_bridge_made: Callable[[], None],
     ) -> None:
         self._settings = settings
         self._ovsdb = ovsdb
@@ -52,6 +53,7 @@ class BringUp:
         self._down = down
         self._on_packet_in = on_packet_in
         self._on_flow_updates = on_flow_updates
+        self._on_bridge_made = on_bridge_made
         self._wishes: queue.SimpleQueue[str] = queue.SimpleQueue()
         """Reasons to look again; the empty string ends the thread."""
         self._closing = threading.Event()
@@ -119,7 +121,10 @@ class BringUp:
             self._down(f"database {self._settings.database}: {trouble}; is Open vSwitch running?")
         if self._closing.is_set():
             return
+        is_new = self._ovsdb.bridge_state() is None
         ports = self._ovsdb.ensure_bridge(bridge_spec(self._settings)).result(timeout)
+        if is_new:
+            self._on_bridge_made()
         self._programmer = FlowProgrammer(
             self._settings.management_socket,
             on_packet_in=self._on_packet_in,

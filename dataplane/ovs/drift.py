@@ -9,6 +9,7 @@ from dataplane.ovs.openflow.messages import FlowUpdates
 
 _GATHER_S = 0.1
 """What one command of somebody does comes in many reports."""
+_MOST_ROUNDS = 10
 _MOST = 20_000
 _JOIN_S = 1.5
 
@@ -48,11 +49,18 @@ class DriftWatch:
         while not self._closing.is_set():
             with self._changed:
                 self._changed.wait_for(lambda: self._cookies or self._too_many or self._closing.is_set(), 60.0)
-            if self._closing.wait(_GATHER_S):
-                return
+            self._gather()
             changed = self._take()
             if changed != frozenset():
                 self._look(changed)
+
+    def _gather(self) -> None:
+        """Wait until no more reports come, within bounds."""
+        known = -1
+        for _ in range(_MOST_ROUNDS):
+            if len(self._cookies) == known or self._too_many or self._closing.wait(_GATHER_S):
+                return
+            known = len(self._cookies)
 
     def _take(self) -> Changed:
         with self._changed:

@@ -44,7 +44,7 @@ from dataplane.ovs.bringup import BringUp, Tunnels
 from dataplane.ovs.devices import DeviceMaker
 from dataplane.ovs.drift import Changed, DriftWatch
 from dataplane.ovs.fixed import FixedPart
-from dataplane.ovs.inherited import InheritedSegments
+from dataplane.ovs.floods import FloodLists
 from dataplane.ovs.leftovers import INSTALLED, INSTALLED_AT
 from dataplane.ovs.members import Members
 from dataplane.ovs.neighbors import NeighborBook
@@ -53,21 +53,13 @@ from dataplane.ovs.openflow.errors import OpenFlowError, ProgrammerError
 from dataplane.ovs.openflow.programmer import MAX_CONNECTIONS, FlowProgrammer
 from dataplane.ovs.ovsdb import BridgeState, Device, Ovsdb, OvsdbError
 from dataplane.ovs.pipeline.dhcp import dhcp_flows
-from dataplane.ovs.pipeline.flood import MAX_REMOTE, flood_flows, segment_flows
-from dataplane.ovs.pipeline.layout import (
-    COOKIE_MARK,
-    MARK_MASK,
-    Feature,
-    Flow,
-    cookie_range,
-    segment_name,
-    segment_of,
-    subnet_key,
-)
+from dataplane.ovs.pipeline.flood import MAX_REMOTE
+from dataplane.ovs.pipeline.layout import COOKIE_MARK, MARK_MASK, Feature, Flow, cookie_range
 from dataplane.ovs.pipeline.port import port_flows
 from dataplane.ovs.pipeline.router import router_flows
 from dataplane.ovs.pipeline.subnet import subnet_flows
 from dataplane.ovs.punts import Punts
+from dataplane.ovs.reattach import Reattacher
 from dataplane.ovs.settings import OvsSettings
 from dataplane.ovs.wiring import Wiring
 from dataplane.ovs.work import Work
@@ -98,8 +90,8 @@ class OvsDataPlane(DataPlane):
         self._neighbors = NeighborBook(self._members)
         self._activity = Activity()
         self._fixed = FixedPart(settings, self._lock, self._book)
+        self._floods = FloodLists(self._book, self._members, self._fixed)
         self._dhcp: dict[str, DhcpWanted] = {}
-        self._inherited_segments = InheritedSegments(())
         self._programmer: FlowProgrammer | None = None
         self._listener: Callable[[Event], None] = lambda event: None
         self._ovsdb = Ovsdb(
@@ -114,6 +106,7 @@ class OvsDataPlane(DataPlane):
         self._punts = Punts(
             self._wiring.port_at, self._send_to_ofport, self._resubmit, self._hand_up, settings.tunnel_mtu
         )
+        self._reattacher = Reattacher(self._ovsdb, settings.confirm_timeout_s)
         self._maker = DeviceMaker(settings.make_devices, self._ovsdb, settings.tunnel_mtu, settings.confirm_timeout_s)
         self._bring_up = BringUp(
             settings,
@@ -122,6 +115,7 @@ class OvsDataPlane(DataPlane):
             down=self._on_down,
             on_packet_in=self._punts.handle,
             on_flow_updates=lambda updates: self._drift.note(updates),
+            on_bridge_made=self._reattacher.bridge_made,
         )
         self._audit = Audit(
             settings,
@@ -169,7 +163,7 @@ class OvsDataPlane(DataPlane):
             for batch in batches:
                 self._apply_batch(batch, work)
             with self._lock:
-                self._flood(work)
+                self._floods.render(work)
             work.send()
             self._confirm(work)
             self._maker.remove(orphans)
@@ -238,10 +232,7 @@ class OvsDataPlane(DataPlane):
         if kind is Kind.PORT:
             self._book.delete(transaction, (Feature.DHCP, resource_id), Key(Kind.DHCP, resource_id))
         if kind is Kind.SUBNET:
-            if self._members.subnet(resource_id) is None:
-                self._book.delete(transaction, (Feature.FLOOD, resource_id), key)
-            for segment in self._inherited_segments.subnet_deleted(resource_id):
-                work.segments[segment] = key
+            self._floods.subnet_deleted(resource_id, work)
 
     def _withhold(self, batch: Batch, work: Work) -> None:
         """Take away what this agent has programmed, and only that."""
@@ -265,10 +256,12 @@ class OvsDataPlane(DataPlane):
     # -- devices that the agent makes itself
 
     def _make_devices(self, batches: Sequence[Batch]) -> Mapping[str, str]:
-        if not self._maker.active:
-            return {}
         wanted = (item for batch in batches for item in batch.upserts if isinstance(item, PortWanted))
-        return self._maker.make([port for port in wanted if self._wiring.find_device(port) is None])
+        missing = [port for port in wanted if self._wiring.find_device(port) is None]
+        if self._maker.active:
+            return self._maker.make(missing)
+        self._reattacher.attach(missing)
+        return {}
 
     def _devices_to_remove(self, batches: Sequence[Batch]) -> list[Device]:
         if not self._maker.active:
@@ -287,7 +280,7 @@ class OvsDataPlane(DataPlane):
         device = self._wiring.find_device(wanted)
         key = Key(Kind.PORT, wanted.id)
         if device is None or device.ofport is None:
-            work.problems[key] = pending(self._wiring.why_unwired(wanted, device))
+            work.problems[key] = pending(self._reattacher.why(self._wiring.why_unwired(wanted, device)))
             if self._wiring.unwire(wanted.id) is not None:
                 _LOG.info("port %s has lost its device", wanted.id)
             self._book.set(transaction, (Feature.PORT, wanted.id), key, ())
@@ -307,6 +300,7 @@ class OvsDataPlane(DataPlane):
 
     def _forget_port(self, port_id: str, transaction: Transaction) -> None:
         before, device, heirs = self._wiring.forget(port_id)
+        self._reattacher.forget(port_id)
         if heirs:
             self._listener(DevicesChanged(heirs))
         if before is not None:
@@ -328,26 +322,6 @@ class OvsDataPlane(DataPlane):
         for port_id, device in work.wired.items():
             if Key(Kind.PORT, port_id) not in work.problems and device.external_ids.get(INSTALLED) != "true":
                 self._ovsdb.set_external_ids(device.name, {INSTALLED: "true", INSTALLED_AT: now})
-
-    # -- flood lists
-
-    def _flood(self, work: Work) -> None:
-        subnets = {name: Key(Kind.SUBNET, name) for name in self._book.doubtful(Feature.FLOOD)} | work.subnets
-        for subnet_id, account in subnets.items():
-            members = self._members.subnet(subnet_id)
-            flows = flood_flows(members, self._fixed.tunnels[members.ref.segment.network_type]) if members else []
-            self._book.set(work.transaction, (Feature.FLOOD, subnet_id), account, flows)
-        segments = {segment_of(name): Key(Kind.SUBNET, "") for name in self._book.doubtful(Feature.SEGMENT)}
-        for segment, account in (segments | work.segments).items():
-            in_segment = self._members.segment(segment)
-            # Subnets that an earlier agent served and of which nothing has been heard yet are served on.
-            others = self._inherited_segments.keys(segment) - {subnet_key(one.ref.subnet_id) for one in in_segment}
-            owner = (Feature.SEGMENT, segment_name(segment))
-            flows = segment_flows(segment, in_segment, sorted(others))
-            if flows:
-                self._book.set(work.transaction, owner, account, flows)
-            elif not others:
-                self._book.delete(work.transaction, owner, account)
 
     # -- confirmation
 
@@ -373,10 +347,7 @@ class OvsDataPlane(DataPlane):
         with self._lock:
             for blame in dict.fromkeys(work.unconfirmed()):
                 self._doubt_owner(blame)
-            for subnet_id in work.subnets:
-                self._book.doubt((Feature.FLOOD, subnet_id))
-            for segment in work.segments:
-                self._book.doubt((Feature.SEGMENT, segment_name(segment)))
+            self._floods.doubt(work)
 
     def _doubt_owner(self, blame: Blame) -> None:
         _, (feature, name) = blamed_for(blame)
@@ -396,7 +367,7 @@ class OvsDataPlane(DataPlane):
             self._fixed.tunnels = tunnels
             if standing and not self._book.flow_count():
                 self._book.inherited = self._neighbors.inherited = True
-                self._inherited_segments = InheritedSegments(flood_in)
+                self._floods.inherit(flood_in)
             self._book.doubt_all()
             self._neighbors.doubt_all()
         self._fixed.program(programmer)
@@ -417,6 +388,11 @@ class OvsDataPlane(DataPlane):
 
     def _on_bridge(self, state: BridgeState | None) -> None:
         """Somebody took the bridge or a tunnel away: put it back by the way it came."""
+        if state is None:
+            with self._lock:
+                known = self._wiring.device_names()
+            if known:
+                self._reattacher.bridge_lost(known)
         if self._programmer is None:
             return
         if state is None:
@@ -445,9 +421,7 @@ class OvsDataPlane(DataPlane):
 
     def check(self) -> Survey:
         with self._asking() as programmer:
-            with self._lock:
-                unsettled = self._book.doubtful(Feature.FLOOD) or self._book.doubtful(Feature.SEGMENT)
-            if unsettled and self._activity.quiet:
+            if self._floods.unsettled() and self._activity.quiet:
                 self.apply(())
             return self._audit.check(programmer)
 
@@ -458,6 +432,10 @@ class OvsDataPlane(DataPlane):
     def sweep(self, leftovers: Sequence[Leftover]) -> int:
         with self._asking() as programmer:
             count, again = self._audit.sweep(programmer, leftovers)
+            with self._lock:
+                self._floods.disinherit()
+            if self._floods.unsettled():
+                self.apply(())
         if again:
             self._listener(Drifted(again))
         return count

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from dataplane.ovs.activity import Activity, Footprint
 from dataplane.ovs.book import FlowBook, FlowId, Owner
@@ -13,6 +14,8 @@ from dataplane.ovs.neighbors import NeighborBook
 from dataplane.ovs.openflow.messages import FlowStat
 from dataplane.ovs.openflow.programmer import FlowProgrammer
 from dataplane.ovs.pipeline.layout import COOKIE_MARK, MARK_MASK, OWNER_HASH_BYTES, Feature, cookie, cookie_range
+
+T = TypeVar("T")
 
 _AT_ONCE = 5000
 """Flows in one answer: the switch makes it in its main thread, at about 1.3 us a flow."""
@@ -65,8 +68,9 @@ class Surveyor:
         self._neighbors = neighbors
         self._activity = activity
         self._timeout_s = timeout_s
-        self._pass: list[Owner] = []
-        """Owners that are still to be read in this pass."""
+        self._owners_left: list[Owner] = []
+        self._neighbors_left: list[str] = []
+        """What is still to be read in this pass."""
         self._at_once = _FEWEST
 
     def surplus(self, programmer: FlowProgrammer) -> int | None:
@@ -80,12 +84,13 @@ class Surveyor:
     def look_further(self, programmer: FlowProgrammer) -> Findings:
         """Read some owners' flows: so many that after some dozen calls all have been read."""
         with self._lock:
-            if not self._pass:
-                self._pass = [*self._book.owners(), *((Feature.NEIGHBOR, one) for one in self._neighbors.ids())]
-                self._at_once = min(_MOST, max(_FEWEST, len(self._pass) // _SHARE_OF_A_PASS))
-        part = self._pass[-self._at_once :]
-        del self._pass[-self._at_once :]
-        return self.look_at(programmer, part)
+            if not self._owners_left and not self._neighbors_left:
+                self._owners_left, self._neighbors_left = self._book.owners(), self._neighbors.ids()
+                count = len(self._owners_left) + len(self._neighbors_left)
+                self._at_once = min(_MOST, max(_FEWEST, count // _SHARE_OF_A_PASS))
+        part = _take(self._owners_left, self._at_once)
+        names = _take(self._neighbors_left, self._at_once - len(part))
+        return self.look_at(programmer, [*part, *((Feature.NEIGHBOR, name) for name in names)])
 
     def look_at(self, programmer: FlowProgrammer, owners: Sequence[Owner]) -> Findings:
         """Read the flows of these owners, by index."""
@@ -170,6 +175,14 @@ class Surveyor:
 
 
 _HASH_AND_FEATURE = ~MARK_MASK
+
+
+def _take(items: list[T], count: int) -> list[T]:
+    """Remove that many from the end."""
+    start = max(0, len(items) - count)
+    taken = items[start:]
+    del items[start:]
+    return taken
 
 
 def _slice(value: int, mask: int, number: int, bits: int) -> tuple[int, int]:

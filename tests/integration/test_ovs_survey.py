@@ -228,7 +228,8 @@ def test_what_is_deleted_through_the_agent_is_no_drift(world: World) -> None:
 def test_tunnels_and_marks_that_nobody_wants_any_more(world: World) -> None:
     host = world.host
     host.vsctl("add-port", "br-int", "tap5eeeeeeeee", "--", "set", "interface", "tap5eeeeeeeee", "type=internal")
-    host.vsctl("set", "interface", "tap5eeeeeeeee", "external_ids:iface-id=5eeeeeeeeee", "external_ids:aca-installed=true")
+    ids = ("external_ids:iface-id=5eeeeeeeeee", "external_ids:aca-installed=true")
+    host.vsctl("set", "interface", "tap5eeeeeeeee", *ids)
     wait_until(lambda: any("tap5eeeeeeeee" in name for name in names(world.survey())), WAIT_S, "the mark is found")
     found = world.survey()
     world.agent.plane.sweep(found.leftovers)
