@@ -13,7 +13,7 @@ from dataplane.model import NetworkType
 from dataplane.ovs.openflow.errors import OpenFlowError, ProgrammerError
 from dataplane.ovs.openflow.messages import FlowUpdates, PacketIn
 from dataplane.ovs.openflow.programmer import FlowProgrammer
-from dataplane.ovs.ovsdb import BridgeSpec, Ovsdb, OvsdbError, Tunnel
+from dataplane.ovs.ovsdb import BridgeSpec, Ovsdb, OvsdbError, OvsdbUnavailableError, Tunnel
 from dataplane.ovs.settings import OvsSettings
 
 _FIRST_DELAY_S = 0.2
@@ -48,6 +48,7 @@ class BringUp:
         on_bridge_made: Callable[[], None],
     ) -> None:
         self._settings = settings
+        self._tunnel_address = settings.tunnel_address
         self._ovsdb = ovsdb
         self._up = up
         self._down = down
@@ -73,6 +74,17 @@ class BringUp:
             self._thread.join(_CLOSE_TIMEOUT_S)
         if self._programmer is not None:
             self._programmer.close()
+
+    def set_tunnel_address(self, address: bytes) -> None:
+        """Change the tunnels' local address in place: their OpenFlow ports stay. Raises OvsdbError or a time-out.
+
+        Thread safe. Without a database it counts from the next time that there is one, and this raises all the same.
+        """
+        self._tunnel_address = address
+        if not self._database_up.is_set():
+            raise OvsdbUnavailableError(f"database {self._settings.database}: not connected")
+        spec = bridge_spec(self._settings, address)
+        self._ovsdb.ensure_bridge(spec).result(self._settings.ready_timeout_s)
 
     def look_again(self, reason: str) -> None:
         """Something that the bridge rests on has changed: verify it and connect again. Thread safe."""
@@ -122,7 +134,7 @@ class BringUp:
         if self._closing.is_set():
             return
         is_new = self._ovsdb.bridge_state() is None
-        ports = self._ovsdb.ensure_bridge(bridge_spec(self._settings)).result(timeout)
+        ports = self._ovsdb.ensure_bridge(bridge_spec(self._settings, self._tunnel_address)).result(timeout)
         if is_new:
             self._on_bridge_made()
         self._programmer = FlowProgrammer(
@@ -142,8 +154,8 @@ class BringUp:
             self._programmer = None
 
 
-def bridge_spec(settings: OvsSettings) -> BridgeSpec:
-    local = format_address(settings.tunnel_address)
+def bridge_spec(settings: OvsSettings, tunnel_address: bytes) -> BridgeSpec:
+    local = format_address(tunnel_address)
     # Two bridges with one datapath id mix up their flows, so ours is named explicitly (field fault 34).
     identity = blake2b(f"{local}/{settings.bridge}".encode(), digest_size=6).hexdigest()
     return BridgeSpec(

@@ -415,7 +415,10 @@ class OvsDataPlane(DataPlane):
             programmer.set_connections(max(1, min(MAX_CONNECTIONS, count)))
 
     def set_tunnel_address(self, address: bytes) -> None:
-        raise DataPlaneError("the tunnel address of this data plane cannot change while it runs")
+        try:
+            self._bring_up.set_tunnel_address(address)
+        except (OvsdbError, FutureTimeout) as problem:
+            raise DataPlaneError(str(problem) or "no answer in time") from problem
 
     # -- what stands ---------------------------------------------------------------------------------------------
 

@@ -207,3 +207,28 @@ def test_an_agent_that_starts_on_a_wiped_host_puts_back_devices_by_their_names(w
     wired.agent.push_v2(v2(subnet_state(SUBNET), *map(port_state, wired.nics)))
     wait_until(lambda: not wired.agent.status()["problems"], 10.0, "both ports are wired")
     assert wired.talks()
+
+
+def test_tunnels_follow_the_host_to_another_address(lab: Lab) -> None:
+    """Their OpenFlow ports stay, so no flow has to change; traffic goes on as soon as the other host is told."""
+    one, two = lab.host("h1"), lab.host("h2")
+    agents = [one.agent({"host": {"tunnel_interface": "br-phy"}}), two.agent()]
+    nics = [
+        Nic(f"1055001{number}-77aa", SUBNET.vpc_id, f"aa:bb:00:00:19:1{number}", host.underlay_ip, ((SUBNET, ip),))
+        for number, host, ip in ((1, one, SUBNET.at(21)), (2, two, SUBNET.at(22)))
+    ]
+    guests = []
+    for host, agent, here, there in ((one, agents[0], *nics), (two, agents[1], *reversed(nics))):
+        agent.wait_ready()
+        guests.append(host.guest(here.id, mac=here.mac, ips=(f"{here.ip}/24",), gateway=SUBNET.gateway))
+        agent.push_v2(v2(subnet_state(SUBNET), port_state(here), neighbor_state(there)))
+    wait_until(lambda: guests[0].can_reach(nics[1].ip), 10.0, "they talk")
+    before = one.vsctl("get", "interface", "vxlan-aca", "ofport")
+    moved = "172.16.0.201"
+    one.namespace.ip(f"addr del {one.underlay_ip}/24 dev br-phy", f"addr add {moved}/24 dev br-phy")
+    wait_until(lambda: moved in one.vsctl("get", "interface", "vxlan-aca", "options"), 5.0, "tunnels end elsewhere")
+    two.appctl("tnl/neigh/set", "br-phy", moved, one.underlay_mac)
+    agents[1].push_v2(v2(neighbor_state(nics[0].but(host_ip=moved), revision=2)))
+    assert guests[0].can_reach(nics[1].ip) and guests[1].can_reach(nics[0].ip)
+    assert one.vsctl("get", "interface", "vxlan-aca", "ofport") == before
+    assert agents[0].status()["dataplane"]["ready"]
