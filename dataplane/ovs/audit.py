@@ -32,6 +32,7 @@ from dataplane.ovs.pipeline.layout import (
 )
 from dataplane.ovs.settings import OvsSettings
 from dataplane.ovs.surveyor import Findings, Surveyor
+from dataplane.ovs.takeover import FORMER
 from dataplane.ovs.wiring import Wiring
 from dataplane.ovs.work import Work
 
@@ -145,9 +146,17 @@ class Audit:
             )
             self._surplus = 0
             if self._all_settled:
-                with self._lock:
-                    self._book.inherited = self._neighbors.inherited = False
+                self._forget_former()
             return count, again
+
+    def _forget_former(self) -> None:
+        """All that an earlier agent left is gone, or is known."""
+        with self._lock:
+            self._book.inherited = self._neighbors.inherited = False
+            former = self._book.former_marks
+            self._book.former_marks = self._neighbors.former_marks = ()
+        if former:
+            self._ovsdb.set_bridge_external_ids({FORMER: None})
 
     def _sweep_flows(
         self, programmer: FlowProgrammer, handles: Sequence[FlowHandle], began: float

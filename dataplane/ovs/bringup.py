@@ -13,8 +13,10 @@ from dataplane.model import NetworkType
 from dataplane.ovs.openflow.errors import OpenFlowError, ProgrammerError
 from dataplane.ovs.openflow.messages import FlowUpdates, PacketIn
 from dataplane.ovs.openflow.programmer import FlowProgrammer
-from dataplane.ovs.ovsdb import BridgeSpec, Ovsdb, OvsdbError, OvsdbUnavailableError, Tunnel
+from dataplane.ovs.ovsdb import BridgeSpec, BridgeState, Ovsdb, OvsdbError, OvsdbUnavailableError, Tunnel
+from dataplane.ovs.pipeline.layout import PIPELINE_VERSION
 from dataplane.ovs.settings import OvsSettings
+from dataplane.ovs.takeover import PIPELINE, Takeover, take_over
 
 _FIRST_DELAY_S = 0.2
 _MAX_DELAY_S = 5.0
@@ -30,7 +32,7 @@ Tunnels = Mapping[NetworkType, int]
 
 
 class BringUp:
-    """Calls `up(programmer, tunnels)` when the bridge is there and connected, `down(reason)` when it no longer is.
+    """Calls `up(programmer, tunnels, takeover)` when the bridge is there and connected, `down(reason)` when it is not.
 
     Both are called by this object's thread. `up` returns once the fixed flows are confirmed; it may raise
     ProgrammerError, OpenFlowError or a time-out, which count as not up.
@@ -41,7 +43,7 @@ class BringUp:
         settings: OvsSettings,
         ovsdb: Ovsdb,
         *,
-        up: Callable[[FlowProgrammer, Tunnels], None],
+        up: Callable[[FlowProgrammer, Tunnels, Takeover], None],
         down: Callable[[str], None],
         on_packet_in: Callable[[PacketIn], None],
         on_flow_updates: Callable[[FlowUpdates], None],
@@ -83,7 +85,7 @@ class BringUp:
         self._tunnel_address = address
         if not self._database_up.is_set():
             raise OvsdbUnavailableError(f"database {self._settings.database}: not connected")
-        spec = bridge_spec(self._settings, address)
+        spec = bridge_spec(self._settings, address, take_over(self._ovsdb.bridge_state()))
         self._ovsdb.ensure_bridge(spec).result(self._settings.ready_timeout_s)
 
     def look_again(self, reason: str) -> None:
@@ -133,9 +135,11 @@ class BringUp:
             self._down(f"database {self._settings.database}: {trouble}; is Open vSwitch running?")
         if self._closing.is_set():
             return
-        is_new = self._ovsdb.bridge_state() is None
-        ports = self._ovsdb.ensure_bridge(bridge_spec(self._settings, self._tunnel_address)).result(timeout)
-        if is_new:
+        bridge = self._ovsdb.bridge_state()
+        takeover = take_over(bridge)
+        spec = bridge_spec(self._settings, self._tunnel_address, takeover)
+        ports = self._ovsdb.ensure_bridge(spec).result(timeout)
+        if bridge is None:
             self._on_bridge_made()
         self._programmer = FlowProgrammer(
             self._settings.management_socket,
@@ -146,7 +150,7 @@ class BringUp:
         )
         self._programmer.start()
         by_type = {network_type: ports[TUNNEL_NAMES[network_type]] for network_type in self._settings.tunnel_ports}
-        self._up(self._programmer, by_type)
+        self._up(self._programmer, by_type, takeover)
 
     def _disconnect(self) -> None:
         if self._programmer is not None:
@@ -154,7 +158,20 @@ class BringUp:
             self._programmer = None
 
 
-def bridge_spec(settings: OvsSettings, tunnel_address: bytes) -> BridgeSpec:
+def what_is_wrong(name: str, state: BridgeState | None, tunnels: Tunnels) -> str:
+    """What somebody has done to the bridge that has to be put right by looking again; empty if nothing."""
+    if state is None:
+        return f"bridge {name} is gone"
+    if state.external_ids.get(PIPELINE, str(PIPELINE_VERSION)) != str(PIPELINE_VERSION):
+        return f"another agent has taken over bridge {name}"
+    if len(state.ports) < len(tunnels):
+        return f"a tunnel port of {name} is gone"
+    if state.fail_mode != "secure":
+        return f"bridge {name} has another fail_mode"
+    return ""
+
+
+def bridge_spec(settings: OvsSettings, tunnel_address: bytes, takeover: Takeover) -> BridgeSpec:
     local = format_address(tunnel_address)
     # Two bridges with one datapath id mix up their flows, so ours is named explicitly (field fault 34).
     identity = blake2b(f"{local}/{settings.bridge}".encode(), digest_size=6).hexdigest()
@@ -172,5 +189,5 @@ def bridge_spec(settings: OvsSettings, tunnel_address: bytes) -> BridgeSpec:
             )
             for network_type, port in settings.tunnel_ports.items()
         ),
-        (("aca-owner", "aca"),),
+        takeover.external_ids,
     )

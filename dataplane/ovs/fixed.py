@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 
 from dataplane.model import Key, Kind
 from dataplane.ovs.book import FlowBook, Owner, Transaction
@@ -32,7 +33,7 @@ class FixedPart:
     def owners(self) -> list[Owner]:
         return list(self._flows())
 
-    def program(self, programmer: FlowProgrammer, first: tuple[bytes, ...] = ()) -> None:
+    def program(self, programmer: FlowProgrammer, first: Sequence[bytes] = ()) -> None:
         """Program what is not known to stand, and wait for it. Raises ProgrammerError or a time-out.
 
         `first` are flow-mods that go before it in the same bundle.

@@ -40,7 +40,7 @@ from dataplane.model import (
 from dataplane.ovs.activity import Activity
 from dataplane.ovs.audit import Audit
 from dataplane.ovs.book import Blame, FlowBook, Transaction, blamed_for
-from dataplane.ovs.bringup import BringUp, Tunnels
+from dataplane.ovs.bringup import BringUp, Tunnels, what_is_wrong
 from dataplane.ovs.devices import DeviceMaker
 from dataplane.ovs.drift import Changed, DriftWatch
 from dataplane.ovs.fixed import FixedPart
@@ -61,6 +61,7 @@ from dataplane.ovs.pipeline.subnet import subnet_flows
 from dataplane.ovs.punts import Punts
 from dataplane.ovs.reattach import Reattacher
 from dataplane.ovs.settings import OvsSettings
+from dataplane.ovs.takeover import Takeover
 from dataplane.ovs.wiring import Wiring
 from dataplane.ovs.work import Work
 
@@ -358,19 +359,20 @@ class OvsDataPlane(DataPlane):
 
     # -- the bridge comes and goes ------------------------------------------------------------------------------
 
-    def _on_up(self, programmer: FlowProgrammer, tunnels: Tunnels) -> None:
+    def _on_up(self, programmer: FlowProgrammer, tunnels: Tunnels, takeover: Takeover) -> None:
         timeout = self._settings.confirm_timeout_s
         self._fixed.make_meters(programmer)
         standing = programmer.aggregate(COOKIE_MARK << 56, MARK_MASK).result(timeout)
         flood_in = programmer.dump_flows(0xFF, *cookie_range(COOKIE_MARK, Feature.SEGMENT)).result(timeout)
         with self._lock:
             self._fixed.tunnels = tunnels
-            if standing and not self._book.flow_count():
+            self._book.former_marks = self._neighbors.former_marks = takeover.marks
+            if (standing or takeover.former) and not self._book.flow_count():
                 self._book.inherited = self._neighbors.inherited = True
                 self._floods.inherit(flood_in)
             self._book.doubt_all()
             self._neighbors.doubt_all()
-        self._fixed.program(programmer)
+        self._fixed.program(programmer, takeover.harmful_flows)
         self._watch_flows(programmer)
         self._programmer = programmer
         self._tune_connections()
@@ -393,12 +395,9 @@ class OvsDataPlane(DataPlane):
                 known = self._wiring.device_names()
             if known:
                 self._reattacher.bridge_lost(known)
-        if self._programmer is None:
-            return
-        if state is None:
-            self._bring_up.look_again(f"bridge {self._settings.bridge} is gone")
-        elif len(state.ports) < len(self._fixed.tunnels):
-            self._bring_up.look_again(f"a tunnel port of {self._settings.bridge} is gone")
+        wrong = what_is_wrong(self._settings.bridge, state, self._fixed.tunnels)
+        if self._programmer is not None and wrong:
+            self._bring_up.look_again(wrong)
 
     def _on_devices(self, names: frozenset[str]) -> None:
         with self._lock:

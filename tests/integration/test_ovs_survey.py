@@ -241,3 +241,50 @@ def test_a_handle_of_something_else_is_not_touched(world: World) -> None:
     before = world.flows()
     assert world.agent.plane.sweep([Leftover("a thing of another backend", ("nft", "table"))]) == 0
     assert world.flows() == before
+
+
+def former(flow: str) -> str:
+    """A flow as version 1 of the pipeline marked it, for ovs-ofctl."""
+    return flow.replace(", ", ",").replace("cookie=0xa2", "cookie=0x00", 1).replace(" actions=", ",actions=")
+
+
+def test_an_older_pipeline_is_taken_over_and_swept(world: World) -> None:
+    """Every flow is marked anew in its place; what is left of the old is swept when all that is wanted is known."""
+    host = world.host
+    world.agent.engine.close(5.0)
+    world.put_foreign()
+    ours = [flow for flow in world.flows() if "cookie=0xa2" in flow]
+    host.ofctl("--bundle", "add-flows", "br-int", "-", stdin="\n".join(map(former, ours)) + "\n")
+    stale = "cookie=0x40000000abcde,table=51,priority=100,dl_dst=aa:00:00:00:00:01 actions=drop"
+    host.ofctl("add-flow", "br-int", stale)
+    host.vsctl("remove", "bridge", "br-int", "external_ids", "aca-pipeline")
+    assert not any("cookie=0xa2" in flow for flow in world.flows())
+    with driven(host) as fresh:
+        world.agent = fresh
+        assert world.guests[0].can_reach(world.nics[1].ip), "what the older agent programmed serves on"
+        fresh.push(*world.states())
+        fresh.wait_settled()
+        found = world.survey()
+        assert len(found.leftovers) == 1 and nothing_wrong(found)
+        fresh.plane.sweep(found.leftovers)
+        assert {flow for flow in world.flows() if "cookie=0xa2" in flow} == set(ours)
+        assert len(world.flows()) == len(ours) + 2 and world.has_foreign()
+        ids = "external_ids:aca-pipeline-former"
+        wait_until(lambda: not host.vsctl("--if-exists", "get", "bridge", "br-int", ids).strip(), WAIT_S, "forgotten")
+        assert world.guests[0].can_reach(world.nics[1].ip)
+
+
+def test_a_newer_pipeline_is_left_as_it_is(world: World) -> None:
+    world.agent.engine.close(5.0)
+    world.host.vsctl("set", "bridge", "br-int", "external_ids:aca-pipeline=99")
+    before = world.flows()
+    frozen = Driven(world.host)
+    frozen.engine.start()
+    try:
+        wait_until(lambda: "99" in frozen.status()["dataplane"]["reason"], WAIT_S, "the agent says that it is too old")
+        frozen.push(*(deletion(neighbor_state(nic)) for nic in world.remote))
+        assert not frozen.engine.ready
+    finally:
+        frozen.engine.close(5.0)
+    assert world.flows() == before
+    assert world.guests[0].can_reach(world.nics[1].ip)

@@ -27,6 +27,7 @@ from dataplane.ovs.openflow import messages
 from dataplane.ovs.ovsdb import Device
 from dataplane.ovs.plane import OvsDataPlane
 from dataplane.ovs.settings import OvsSettings
+from dataplane.ovs.takeover import Takeover
 from dataplane.ovs.wiring import Wiring
 
 WAIT_S = 20.0
@@ -256,7 +257,7 @@ class SwitchlessOvs:
         self.bare = dict(self.flows)
 
     def connect(self) -> None:
-        self.plane._on_up(self.programmer, {NetworkType.VXLAN: 65001, NetworkType.GENEVE: 65002})
+        self.plane._on_up(self.programmer, {NetworkType.VXLAN: 65001, NetworkType.GENEVE: 65002}, Takeover())
 
     @property
     def flows(self) -> dict[FlowId, tuple[int, bytes]]:
