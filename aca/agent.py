@@ -33,6 +33,7 @@ from aca.transport.thread import ServerThread
 from aca.version import agent_version
 from dataplane.addresses import parse_address
 from dataplane.base import DataPlane, DataPlaneError, load_backend
+from dataplane.devices.settings import DeviceSettings, MakeDevices
 from dataplane.model import NetworkType
 
 _START_TIMEOUT_S = 10.0
@@ -72,7 +73,7 @@ def backend_settings(settings: Settings) -> object:
 
 def _ovs_settings(settings: Settings) -> object:
     # Here and not above: what a host does not use is not loaded.
-    from dataplane.ovs.settings import MakeDevices, OvsSettings
+    from dataplane.ovs.settings import OvsSettings
 
     ovs = settings.dataplane.ovs
     return OvsSettings(
@@ -83,7 +84,8 @@ def _ovs_settings(settings: Settings) -> object:
         tunnel_address=parse_address(settings.host.data_path_address),
         tunnel_ports={NetworkType.VXLAN: ovs.vxlan_port, NetworkType.GENEVE: ovs.geneve_port},
         tunnel_mtu=settings.dataplane.tunnel_mtu,
-        make_devices=MakeDevices(ovs.make_devices),
+        # A switch in user space forwards what it is given: nobody would finish the guests' checksums.
+        devices=_device_settings(settings, checksum_offload=ovs.datapath_type == "system"),
     )
 
 
@@ -95,6 +97,16 @@ def _netlink_settings(settings: Settings) -> object:
         tunnel_mtu=settings.dataplane.tunnel_mtu,
         vxlan_port=settings.dataplane.netlink.vxlan_port,
         namespace_prefix=settings.dataplane.netlink.namespace_prefix,
+        devices=_device_settings(settings, checksum_offload=True),
+    )
+
+
+def _device_settings(settings: Settings, *, checksum_offload: bool) -> DeviceSettings:
+    return DeviceSettings(
+        how=MakeDevices(settings.dataplane.make_devices),
+        mtu=settings.dataplane.tunnel_mtu,
+        namespace_prefix=settings.dataplane.port_namespace_prefix,
+        checksum_offload=checksum_offload,
     )
 
 

@@ -78,7 +78,7 @@ def statuses(agent: AgentProcess, *states: object) -> set[int]:
 @pytest.mark.parametrize(("how", "end"), [("tap", tap_end), ("veth", veth_end)])
 def test_a_device_is_made_works_and_goes(lab: Lab, how: str, end: Callable[..., object]) -> None:
     host = lab.host("h1")
-    agent = host.agent({"dataplane": {"ovs": {"make_devices": how}}})
+    agent = host.agent({"dataplane": {"make_devices": how}})
     agent.wait_ready()
     before = host.devices()
     port = nic(host)
@@ -89,7 +89,7 @@ def test_a_device_is_made_works_and_goes(lab: Lab, how: str, end: Callable[..., 
     # Told again, and by a fresh agent, it is the same device.
     assert statuses(agent, port_state(port)) == {common_pb2.SUCCESS}
     assert agent.stop() == 0
-    again = host.agent({"dataplane": {"ovs": {"make_devices": how}}})
+    again = host.agent({"dataplane": {"make_devices": how}})
     again.wait_ready()
     assert statuses(again, subnet_state(SUBNET), port_state(port)) == {common_pb2.SUCCESS}
     assert statuses(again, deletion(port_state(port)), deletion(subnet_state(SUBNET))) == {common_pb2.SUCCESS}
@@ -102,7 +102,7 @@ def test_a_device_of_somebody_else_is_left_alone(lab: Lab) -> None:
     port = nic(host)
     name = f"tap{port.id[:11]}"
     host.run("ip", "tuntap", "add", name, "mode", "tap")
-    agent = host.agent({"dataplane": {"ovs": {"make_devices": "tap"}}})
+    agent = host.agent({"dataplane": {"make_devices": "tap"}})
     agent.wait_ready()
     assert common_pb2.FAILURE in statuses(agent, subnet_state(SUBNET), port_state(port))
     (problem,) = agent.status()["problems"]
