@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from dataplane.devices.places import Place, close_places, open_places, remove_places
+from dataplane.devices.places import Place, close_places, open_places, place_exists, remove_places
 from dataplane.devices.requests import (
     add_pair,
     delete_devices,
@@ -193,6 +193,10 @@ class PortDevices:
                 return
             if link.alias == job.spec.alias:
                 job.near, job.name = link, name
+                return
+            if not link.alias and link.kind == "veth" and place_exists(self._namespace(job)):
+                # Perhaps one that was interrupted: its other end tells.
+                job.name = name
                 return
             if not port_of(link.alias):
                 job.problem = f"cannot make device {name}: the name is taken by a device that is not ours"

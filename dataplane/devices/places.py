@@ -51,6 +51,10 @@ class Place:
         fcntl.ioctl(self.channel.fileno(), _ETHTOOL, request)
 
 
+def place_exists(name: str) -> bool:
+    return (DIRECTORY / name).exists()
+
+
 def open_places(names: Mapping[str, str]) -> dict[str, Place | OSError]:
     """Make or enter these namespaces, given by name with their marks. The caller's own is not left.
 
