@@ -19,7 +19,6 @@ from dataplane.devices.requests import (
     finish_near,
     furnish,
     get_indexed,
-    get_named,
     port_of,
     refurnish,
     set_mtu,
@@ -186,7 +185,8 @@ class PortDevices:
         for name in job.names:
             if name in taken:
                 continue
-            (answer,) = host.ask([get_named(name)])
+            index = host.index_of(name)
+            (answer,) = host.ask([get_indexed(index)]) if index else (None,)
             link = _link_of(answer)
             if link is None:
                 job.name = name
@@ -221,7 +221,7 @@ class PortDevices:
     def _new_tap(self, host: Channel, job: _Job) -> rtnl.Link:
         tap = NewTap(job.name)
         try:
-            index = socket.if_nametoindex(job.name)
+            index = host.index_of(job.name)
             change = set_mtu(index, self._settings.mtu, job.about)
             host.demand([change, *finish_near(index, job.spec.alias, job.about)])
             tap.keep()
@@ -304,7 +304,7 @@ class PortDevices:
         finish: list[tuple[_Job, Request]] = []
         for job in jobs:
             if not job.problem:
-                job.near = _near(socket.if_nametoindex(job.name), job, "veth", self._settings.mtu)
+                job.near = _near(host.index_of(job.name), job, "veth", self._settings.mtu)
                 job.fresh = True
                 finish += [(job, one) for one in finish_near(job.near.ifindex, job.spec.alias, job.about)]
         for number, problem in host.submit([request for _, request in finish]).items():
@@ -317,12 +317,12 @@ class PortDevices:
                     job.problem = f"cannot make {job.about}: {problem}"
 
     def _furnish(self, job: _Job, place: Place) -> None:
-        born = place.read_devices().named(INSIDE)
-        if born is None:
+        born = place.channel.index_of(INSIDE)
+        if not born:
             raise FileNotFoundError(f"{INSIDE} is not in network namespace {place.name}")
         if not self._settings.checksum_offload:
             place.finish_checksums(INSIDE)
-        place.channel.demand(furnish(job.spec, born[0].ifindex, f"{INSIDE} of {job.about}"))
+        place.channel.demand(furnish(job.spec, born, f"{INSIDE} of {job.about}"))
 
     def _undo(self, host: Channel, jobs: Sequence[_Job]) -> None:
         """Nothing is left half-made."""

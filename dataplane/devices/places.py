@@ -40,10 +40,6 @@ class Place:
         """Raises KernelError, OSError."""
         return inside_of(*(self.channel.dump(one()) for one in (list_links, list_addresses, list_routes)))
 
-    def read_devices(self) -> Inside:
-        """Of a namespace that has nothing else yet. Raises KernelError, OSError."""
-        return inside_of(self.channel.dump(list_links()), (), ())
-
     def finish_checksums(self, device: str) -> None:
         """Have the guest finish its checksums itself (ethtool -K DEVICE tx off). Raises OSError."""
         value = array.array("I", [_SET_TX_CHECKSUM, 0])

@@ -62,10 +62,6 @@ def add_pair(name: str, mac: bytes, namespace_fd: int, mtu: int, about: str) -> 
     return Request(_NEW_LINK, CREATE | EXCL, _link(0) + text(_IFNAME, name) + u32(_MTU, mtu) + info, about)
 
 
-def get_named(name: str) -> Request:
-    return Request(_GET_LINK, 0, _link(0) + text(_IFNAME, name), f"device {name}")
-
-
 def get_indexed(index: int) -> Request:
     return Request(_GET_LINK, 0, _link(index), f"device {index}")
 
