@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from dataplane.devices.settings import DeviceSettings
+from dataplane.faults import Faults
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,3 +18,4 @@ class NetlinkSettings:
     vxlan_port: int = 4789
     namespace_prefix: str = "aca-"
     devices: DeviceSettings = field(default_factory=DeviceSettings)
+    faults: Faults = field(default_factory=Faults)

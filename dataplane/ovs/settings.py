@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from dataplane.devices.settings import DeviceSettings
+from dataplane.faults import Faults
 from dataplane.model import NetworkType
 
 
@@ -29,6 +30,7 @@ class OvsSettings:
     devices: DeviceSettings = field(default_factory=DeviceSettings)
     ready_timeout_s: float = 10.0
     confirm_timeout_s: float = 60.0
+    faults: Faults = field(default_factory=Faults)
 
     @property
     def management_socket(self) -> Path:
