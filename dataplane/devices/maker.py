@@ -1,7 +1,7 @@
 """Makes, keeps up to date and removes the devices of ports: a tap, or a veth pair whose other end is in a namespace.
 
-What is ours says the device's alias: `aca:` and the port's id. So a fresh agent takes over what an earlier one made, as
-it is, and nothing of anybody else is touched.
+What is ours says the device's alias: `aca-port:` and the port's id. So a fresh agent takes over what an earlier one
+made, as it is, and nothing of anybody else is touched.
 """
 
 from __future__ import annotations
@@ -147,6 +147,18 @@ class PortDevices:
                     wrong.setdefault(job.spec.port_id, f"network namespace not removed: {problem}")
                 self._known.pop(job.spec.port_id, None)
         return wrong
+
+    def standing(self) -> frozenset[str]:
+        """Ids of all ports for which a device stands that was made by this agent or an earlier one.
+
+        Raises OSError, KernelError.
+        """
+        host = Channel(ROUTE)
+        try:
+            aliases = (rtnl.link_of(message).alias for message in host.dump(rtnl.list_links()))
+            return frozenset(filter(None, map(port_of, aliases)))
+        finally:
+            host.close()
 
     def _namespace(self, job: _Job) -> str:
         return namespace_name(self._settings.namespace_prefix, job.spec.port_id)

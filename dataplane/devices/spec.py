@@ -9,8 +9,9 @@ from typing import NamedTuple
 from dataplane.addresses import Prefix
 from dataplane.model import PortWanted
 
-ALIAS = "aca:"
-"""What the interface aliases of our devices begin with; the rest is the port's id."""
+ALIAS = "aca-port:"
+"""What the interface aliases of made devices begin with; the rest is the port's id. Devices of other kinds have others:
+a subnet may have the id of a port."""
 INSIDE = "eth0"
 """The guest's end of a pair, in the port's namespace."""
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,15}")

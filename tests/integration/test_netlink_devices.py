@@ -111,8 +111,8 @@ def test_a_half_made_port_is_completed_by_the_next_agent(lab: Lab) -> None:
     # What is there if a machine or an agent stops between two steps: a marked namespace without a pair, one whose
     # pair has no alias yet, and a file that no namespace is mounted on.
     marked, paired = create_namespaces([namespace_of(host, port).name, namespace_of(host, other).name])
-    marked.ip(f"link set lo alias aca:{port.id}")
-    paired.ip(f"link set lo alias aca:{other.id}")
+    marked.ip(f"link set lo alias aca-port:{port.id}")
+    paired.ip(f"link set lo alias aca-port:{other.id}")
     host.namespace.ip(f"link add {device_of(other)} type veth peer name eth0 netns {paired.name}")
     namespace_of(host, third).path.touch()
     index = near_index(host, other)
@@ -198,6 +198,19 @@ def test_rounds_of_making_and_removing_leave_nothing(host: Namespace) -> None:
         assert host.call(lambda: devices.remove([one.id for one in wanted])) == {}
         assert traces(host) == before
     assert namespaces_open() <= opened
+
+
+def test_what_stands_is_known_to_a_fresh_agent_and_can_be_removed(host: Namespace) -> None:
+    host.ip("link add leg type veth peer name other", "link set leg alias aca:subnet")
+    before = traces(host)
+    wanted = [port(number, subnet("10.0.1.1")) for number in (2, 3)]
+    ensure(host, devices_for(host), *wanted)
+    fresh = devices_for(host)
+    standing = host.call(fresh.standing)
+    assert standing == {one.id for one in wanted}
+    assert host.call(lambda: fresh.remove([*standing, "subnet", "nobody"])) == {}
+    assert host.call(fresh.standing) == frozenset()
+    assert traces(host) == before
 
 
 def test_what_is_so_already_is_not_touched(host: Namespace) -> None:
