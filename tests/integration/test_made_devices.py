@@ -32,7 +32,7 @@ from tests.integration.made_ports import (
     statuses,
 )
 from tests.lab import Host, Lab, wait_until
-from tests.lab.netns import namespaces_of
+from tests.lab.netns import delete_namespaces, namespaces_of
 from tests.lab.ping import RunningPing
 
 pytestmark = pytest.mark.lab
@@ -180,6 +180,21 @@ def test_what_changes_is_changed_in_place(lab: Lab, dataplane: str) -> None:
     assert statuses(again, port_state(moved, revision=4, up=False)) == {SUCCESS}
     assert not reaches(host, port, other.ip, within=0.5)
     assert inside(host, port) == end
+
+
+@BACKENDS
+def test_a_device_removed_behind_the_agents_back_is_made_again(lab: Lab, dataplane: str) -> None:
+    host = lab.host("h1", dataplane=dataplane)
+    agent = made_agent(host)
+    port, other = nic(host, 10), nic(host, 11)
+    assert statuses(agent, *NETWORK, *ports(port, other)) == {SUCCESS}
+    first = near_index(host, port)
+    host.run("ip", "link", "del", device_of(port))
+    wait_until(lambda: device_of(port) in host.devices(), 10.0, "made again")
+    assert reaches(host, port, other.ip) and near_index(host, port) != first
+    delete_namespaces([namespace_of(host, port).name])
+    wait_until(lambda: namespace_of(host, port).path.exists(), 10.0, "the namespace is made again")
+    assert reaches(host, port, other.ip)
 
 
 @BACKENDS

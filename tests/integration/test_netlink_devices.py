@@ -76,20 +76,6 @@ def test_a_namespace_of_somebody_else_is_left_alone(lab: Lab) -> None:
     wait_until(lambda: host.devices() <= before, 5.0, "nothing made")
 
 
-def test_a_device_removed_behind_the_agents_back_is_made_again(lab: Lab) -> None:
-    host = lab.host("h1", dataplane="netlink")
-    agent = made_agent(host)
-    port, other = nic(host, 10), nic(host, 11)
-    assert statuses(agent, *NETWORK, *ports(port, other)) == {SUCCESS}
-    first = near_index(host, port)
-    host.run("ip", "link", "del", device_of(port))
-    wait_until(lambda: device_of(port) in host.devices(), 10.0, "made again")
-    assert reaches(host, port, other.ip) and near_index(host, port) != first
-    delete_namespaces([namespace_of(host, port).name])
-    wait_until(lambda: namespace_of(host, port).path.exists(), 10.0, "the namespace is made again")
-    assert reaches(host, port, other.ip)
-
-
 def test_a_device_that_is_renamed_stays_the_ports(lab: Lab) -> None:
     host = lab.host("h1", dataplane="netlink")
     agent = made_agent(host)
