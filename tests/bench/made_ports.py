@@ -51,11 +51,13 @@ def run(report: Report) -> None:
         push(agent, message.SerializeToString())
         ours: list[float] = []
         theirs: list[float] = []
+        empty: list[float] = []
         for turn in range(SINGLE):
             time.sleep(PAUSE)
             ours.append(_made(agent, PRESENT + turn))
             time.sleep(PAUSE)
             theirs.append(_floor(host, PRESENT + turn))
+            empty.append(push(agent, b"")[0] * 1e3)
         name, over = "netlink_made_port", median(ours) - median(theirs)
         note = f"of {SINGLE}, {PAUSE:g} s apart"
         report.add(f"{name}.median", median(ours), "ms", reference=median(theirs), note=note)
@@ -66,6 +68,7 @@ def run(report: Report) -> None:
             goal=MOST_OVER_FLOOR_MS,
             note="above the same namespace, pair, addresses and route by raw netlink: gRPC, bridge and filter too",
         )
+        report.add(f"{name}.empty_message", median(empty), "ms", note="gRPC alone")
         report.add(f"{name}.p95", percentile(ours, 0.95), "ms", reference=percentile(theirs, 0.95))
 
 
