@@ -13,4 +13,5 @@ class NetlinkSettings:
     tunnel_address: bytes
     tunnel_mtu: int = 1450
     vxlan_port: int = 4789
+    geneve_port: int = 6081
     namespace_prefix: str = "aca-"

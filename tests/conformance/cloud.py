@@ -110,7 +110,6 @@ class NetlinkBackend:
     name = "netlink"
     lacks: Mapping[str, str] = {
         "crash": "the kernel forwards, there is no process to crash",
-        "geneve": "it makes VXLAN tunnels only, and says so",
         "repair": "what is taken away by hand is put back when the agent starts again",
         "inheritance": "what an earlier agent made and a fresh one never hears of stays, deletions included",
     }
