@@ -1,9 +1,9 @@
 """Geneve tunnels: one device of the host for all of them, and for each segment a device in its bridge from which
 filters send into it.
 
-A Geneve device of the kernel has either one remote host and no choice of its own address, or none at all and is told
-by each frame (RFC 8926 knows neither): this is the second kind. What the segment's device sends is told by the mark
-that the bridge's filter gave it, which host it is for.
+The kernel's Geneve devices (drivers/net/geneve.c) have one remote host and the source address that the route gives, or
+each frame brings tunnel id, remote host and source address along: here it is one device of the second kind. Which host
+a frame is for says the mark that the bridge's filter has given it.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ _NEEDED = ("geneve", "dummy")
 
 def why_no_geneve() -> str:
     """Why this kernel cannot make Geneve tunnels, in words that follow "is"; empty if it can, or if it does not say.
+    In the calling thread's network namespace.
 
     The kernel is asked for devices that it would refuse to make in any case: nothing is changed.
     """
@@ -48,7 +49,7 @@ class Geneve:
         self._settings = settings
         self._route = route
         self._device = 0
-        self._segments: set[Segment] = set()
+        self._segments: dict[Segment, int] = {}
         self._others = False
 
     def inherit(self, devices: dict[str, Link]) -> None:
@@ -74,25 +75,28 @@ class Geneve:
 
     def connect(self, segment: Segment, index: int) -> None:
         """Frames that come out of the segment's tunnel enter its device. Raises KernelError, OSError."""
-        self._segments.add(segment)
+        self._segments[segment] = index
         try:
             if not self._device or not _is(self._device):
                 self._device = self._make()
-            about = f"Geneve tunnel {segment.tunnel_id}"
-            self._route.demand([tc.receive(self._device, segment.tunnel_id, index, about)])
+                self._route.demand([self._receive(*one) for one in self._segments.items()])
+            else:
+                self._route.demand([self._receive(segment, index)])
         except (KernelError, OSError):
             self.disconnect(segment)
             raise
 
     def disconnect(self, segment: Segment) -> None:
         """The last one takes the host's device away. Raises KernelError, OSError."""
-        self._segments.discard(segment)
+        self._segments.pop(segment, None)
         if self._segments or self._others:
-            about = f"Geneve tunnel {segment.tunnel_id}"
-            self._route.demand([tc.receive_no_more(self._device, segment.tunnel_id, about)])
+            self._route.demand([tc.receive_no_more(self._device, segment.tunnel_id, _about(segment))])
         elif self._device:
             self._device = 0
             self._route.demand([rtnl.delete_link(GENEVE_DEVICE)])
+
+    def _receive(self, segment: Segment, index: int) -> Request:
+        return tc.receive(self._device, segment.tunnel_id, index, _about(segment))
 
     def _make(self) -> int:
         self._route.demand([rtnl.delete_link(GENEVE_DEVICE)])
@@ -129,6 +133,10 @@ class Geneve:
 
     def delete_host(self, device: int, host: bytes) -> list[Request]:
         return tc.delete_host(device, host_number(host), host)
+
+
+def _about(segment: Segment) -> str:
+    return f"Geneve tunnel {segment.tunnel_id}"
 
 
 def _is(index: int) -> bool:

@@ -89,7 +89,8 @@ chmod +x "$work/init/init"
 {
     printf 'export PATH=%q:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LANG=C.UTF-8\n' "$python"
     printf 'export PYTHONPATH=%q PYTHONDONTWRITEBYTECODE=1 ACA_LONG=%q\n' "$root" "${ACA_LONG:-}"
-    printf 'export ACA_LAB_PATIENCE=%q\n' "$patience"
+    printf 'export ACA_LAB_PATIENCE=%q ACA_CONFORMANCE_NETWORK_TYPE=%q\n' \
+        "$patience" "${ACA_CONFORMANCE_NETWORK_TYPE:-VXLAN}"
     printf 'ip link set lo up; modprobe tun; cd %q\n' "$root"
     printf '%q ' "$@"
     printf '</dev/null\necho $? >/mnt/out/status\nsync; busybox poweroff -f\n'
