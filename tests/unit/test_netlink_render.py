@@ -144,7 +144,7 @@ def routes_of(items: object, table: int) -> dict[Prefix, RouteValue]:
 
 def test_frames_for_a_neighbour_on_geneve_are_marked_with_its_host() -> None:
     geneve = Segment(NetworkType.GENEVE, 4097)
-    there = neighbor()._replace(mac_subnets=(SubnetRef("green", geneve),))
+    there = NeighborWanted(neighbor().neighbor, (SubnetRef("green", geneve),))
     assert neighbor_items(there)[ElementItem("hosts", MAC, geneve)] == number(host_number(HOST))
     assert host_number(HOST) == 0xAC100002
     assert 0 < host_number(parse_address("fd00::2")) < 1 << 32
