@@ -9,6 +9,7 @@ a frame is for says the mark that the bridge's filter has given it.
 from __future__ import annotations
 
 import socket
+from collections.abc import Mapping
 
 from dataplane.model import Segment
 from dataplane.netlink import rtnl, tc
@@ -50,15 +51,15 @@ class Geneve:
         self._route = route
         self._device = 0
         self._segments: dict[Segment, int] = {}
-        self._others = False
+        self._inherited: Mapping[str, Link] = {}
 
     def inherit(self, devices: dict[str, Link]) -> None:
-        """Take over the host's device of an earlier agent, if it is as this one's would be."""
+        """Take over the host's device of an earlier agent, if it is as this one's would be. Of the others, those that
+        are taken over later are to be taken out of `devices` then."""
+        self._inherited = devices
         link = devices.pop(GENEVE_DEVICE, None)
         if link is not None and link.alias == self._alias and link.up:
             self._device = link.ifindex
-            # Segments that nobody may want again still use it.
-            self._others = any(one.kind == "dummy" for one in devices.values())
 
     @property
     def _alias(self) -> str:
@@ -89,7 +90,8 @@ class Geneve:
     def disconnect(self, segment: Segment) -> None:
         """The last one takes the host's device away. Raises KernelError, OSError."""
         self._segments.pop(segment, None)
-        if self._segments or self._others:
+        # Segments of an earlier agent that nobody has wanted again still use it.
+        if self._segments or any(link.kind == "dummy" for link in self._inherited.values()):
             self._route.demand([tc.receive_no_more(self._device, segment.tunnel_id, _about(segment))])
         elif self._device:
             self._device = 0
