@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+from dataplane.faults import Faults
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,3 +17,4 @@ class NetlinkSettings:
     vxlan_port: int = 4789
     geneve_port: int = 6081
     namespace_prefix: str = "aca-"
+    faults: Faults = field(default_factory=Faults)
