@@ -12,7 +12,7 @@ from dataplane.ovs import leftovers as database
 from dataplane.ovs.activity import Activity
 from dataplane.ovs.book import FlowBook, FlowId, Owner
 from dataplane.ovs.bringup import TUNNEL_NAMES
-from dataplane.ovs.devices import DeviceMaker
+from dataplane.ovs.devices import DeviceMaker, is_made
 from dataplane.ovs.drift import Changed
 from dataplane.ovs.fixed import WHOLE, FixedPart
 from dataplane.ovs.members import Members
@@ -112,9 +112,7 @@ class Audit:
             survey = self._act_on(findings, programmer)
             self._surplus = len(findings.leftovers)
             found = [_leftover(flow) for flow in findings.leftovers]
-            found += database.find(
-                self._ovsdb.bridge_state(), self._tunnels(), self._ovsdb.devices().values(), self._is_wanted
-            )
+            found += self._found_in_database()
             return Survey(
                 survey.standing, survey.missing, survey.altered, survey.examples, survey.again, tuple(found)
             )
@@ -260,6 +258,11 @@ class Audit:
             for flow in findings.leftovers
             if flow.cookie & ~MARK_MASK not in kept and cookie_feature(flow.cookie) not in all_of
         ]
+
+    def _found_in_database(self) -> list[Leftover]:
+        # Whoever turned the making of devices off is left what has been made.
+        devices = [one for one in self._ovsdb.devices().values() if self._maker.active or not is_made(one)]
+        return database.find(self._ovsdb.bridge_state(), self._tunnels(), devices, self._is_wanted)
 
     def _is_wanted(self, device: Device) -> bool:
         with self._lock:

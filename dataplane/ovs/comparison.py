@@ -31,7 +31,10 @@ def compare(expected: Mapping[FlowId, tuple[int, bytes]], found: Iterable[FlowSt
     """`expected` and what comes out: (cookie, instructions) by identity. Most are alike byte for byte."""
     flows = list(found)
     differences = Differences(len(flows))
-    standing = {flow[0:2] + flow[3:4]: flow for flow in flows}
+    found_as = {(flow[0], flow[1], flow[3]): (flow[2], flow[4]) for flow in flows}
+    if found_as == expected:
+        return differences
+    standing = {(flow.table, flow.priority, flow.match): flow for flow in flows}
     rest: dict[FlowId, tuple[int, bytes]] = {}
     for identity, wanted in expected.items():
         flow = standing.get(identity)

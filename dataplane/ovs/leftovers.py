@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 from dataplane.base import Leftover
 from dataplane.ovs.bringup import TUNNEL_NAMES
-from dataplane.ovs.devices import MADE, DeviceMaker
-from dataplane.ovs.ovsdb import BridgeState, Device, Ovsdb
+from dataplane.ovs.devices import DeviceMaker, is_made
+from dataplane.ovs.ovsdb import BridgeState, Device, Ovsdb, OvsdbError
 
 INSTALLED = "aca-installed"
 INSTALLED_AT = "aca-installed-ts"
@@ -42,7 +42,7 @@ def find(
     for device in devices:
         if is_wanted(device):
             continue
-        if device.external_ids.get(MADE) == "true":
+        if is_made(device):
             handles.append(DatabaseHandle(What.MADE_DEVICE, device.name))
         elif INSTALLED in device.external_ids:
             handles.append(DatabaseHandle(What.MARK, device.name))
@@ -59,7 +59,7 @@ def remove(
 ) -> int:
     """Take away those that are still not wanted; how many. Raises OvsdbError or a time-out."""
     waits: list[Future[None]] = []
-    made: list[Device] = []
+    made: list[str] = []
     for what, name in handles:
         device = ovsdb.by_name(name)
         if what is What.TUNNEL:
@@ -68,10 +68,12 @@ def remove(
         elif device is None or is_wanted(device):
             continue
         elif what is What.MADE_DEVICE:
-            made.append(device)
+            made.append(device.iface_id)
         else:
             waits.append(ovsdb.set_external_ids(name, {INSTALLED: None, INSTALLED_AT: None}))
     for wait in waits:
         wait.result(timeout_s)
-    maker.remove(made)
+    problems = maker.remove(made)
+    if problems:
+        raise OvsdbError("; ".join(problems.values()))
     return len(waits) + len(made)

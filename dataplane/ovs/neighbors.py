@@ -66,25 +66,29 @@ class NeighborBook:
     def doubtful_ids(self) -> list[str]:
         return list(self._doubtful)
 
-    def expected(self, neighbor_ids: Iterable[str]) -> dict[FlowId, tuple[int, bytes]]:
-        """The flows of those that are known to stand: (cookie, instructions) by identity."""
+    def expected(self, owners: Iterable[tuple[int, str]]) -> dict[FlowId, tuple[int, bytes]]:
+        """The flows of those of these (cookie, id) that are known to stand: (cookie, instructions) by identity."""
         found: dict[FlowId, tuple[int, bytes]] = {}
         makers: dict[SubnetRef, FlowMaker] = {}
-        start = int.from_bytes(bytes((COOKIE_MARK, Feature.NEIGHBOR)) + bytes(OWNER_HASH_BYTES), "big")
-        for neighbor_id in neighbor_ids:
-            known = self._known.get(neighbor_id)
+        look_up = self._known.get
+        resolve, bridge = int(Table.RESOLVE), int(Table.BRIDGE)
+        last: SubnetRef | None = None
+        for mark, neighbor_id in owners:
+            known = look_up(neighbor_id)
             if known is None:
                 continue
-            mark = start | int.from_bytes(blake2b(neighbor_id.encode(), digest_size=OWNER_HASH_BYTES).digest(), "big")
-            neighbor = known.neighbor
-            if not _is_simple(known):
+            neighbor, refs, lost = known
+            _, _, _, mac, host, fixed_ips, _, _ = neighbor
+            if len(fixed_ips) != 1 or lost or len(refs) != 1 or len(fixed_ips[0].address) != 4 or len(host) != 4:
                 found.update((flow[:3], (mark, flow.instructions)) for flow in neighbor_flows(known))
                 continue
-            ref = known.subnets[0]
-            make = makers.get(ref) or makers.setdefault(ref, flow_maker(ref))
-            by_address, to_address, by_mac, to_mac = make(neighbor.fixed_ips[0].address, neighbor.mac, neighbor.host)
-            found[Table.RESOLVE.value, PRIORITY, by_address] = (mark, to_address)
-            found[Table.BRIDGE.value, PRIORITY, by_mac] = (mark, to_mac)
+            ref = refs[0]
+            if ref is not last:
+                last = ref
+                make = makers.get(ref) or makers.setdefault(ref, flow_maker(ref))
+            by_address, to_address, by_mac, to_mac = make(fixed_ips[0].address, mac, host)
+            found[resolve, PRIORITY, by_address] = (mark, to_address)
+            found[bridge, PRIORITY, by_mac] = (mark, to_mac)
         return found
 
     def confirm(self, blamed: Iterable[object]) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection, Iterator, Sequence
+import time
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -99,7 +101,7 @@ class Surveyor:
             by_cookie = {cookie(*owner): owner for owner in owners[start : start + _OWNERS_AT_ONCE]}
             with self._activity.watch() as began:
                 flows = programmer.flows_of(list(by_cookie)).result(self._timeout_s)
-                differences = self._compare(list(by_cookie.values()), flows)
+                differences = self._compare(by_cookie, flows)
                 part = _attribute(differences, by_cookie, self._activity.since(began))
             part.leftovers.clear()
             findings += part
@@ -120,12 +122,15 @@ class Surveyor:
             spared = {value & _HASH_AND_FEATURE for value in excused}
             spared |= {cookie(*owner) & _HASH_AND_FEATURE for owner in in_doubt}
             slices = _by_slice([*owners, *((Feature.NEIGHBOR, name) for name in ids)], bits)
+            asked = [self._ask_for_slice(programmer, 0, bits)]
             for number, by_cookie in enumerate(slices):
-                value, mask = _slice(COOKIE_MARK << 56, MARK_MASK, number, bits)
-                with self._activity.watch() as slice_began:
-                    flows = programmer.dump_flows(cookie=value, mask=mask).result(self._timeout_s)
-                    differences = self._compare(list(by_cookie.values()), flows)
-                    findings += _attribute(differences, by_cookie, self._activity.since(slice_began))
+                slice_began, future = asked.pop()
+                flows = future.result(self._timeout_s)
+                if number + 1 < len(slices):
+                    # The switch makes the next while this one is compared.
+                    asked.append(self._ask_for_slice(programmer, number + 1, bits))
+                differences = self._compare(by_cookie, flows)
+                findings += _attribute(differences, by_cookie, self._activity.since(slice_began))
             for mark in former_marks:
                 findings.leftovers += self._of_former(programmer, mark, bits)
             if findings.leftovers:
@@ -144,7 +149,7 @@ class Surveyor:
             for name in self._neighbors.ids()
             if cookie(Feature.NEIGHBOR, name) & _HASH_MASK in hashes
         ]
-        return self._compare(owners, flows).unknown
+        return self._compare({cookie(*owner): owner for owner in owners}, flows).unknown
 
     def owners_of(self, cookies: Collection[int]) -> list[Owner]:
         """The owners with these cookies, as the books are now."""
@@ -157,18 +162,27 @@ class Surveyor:
                 found += [(Feature.NEIGHBOR, name) for name in names if cookie(Feature.NEIGHBOR, name) in wanted]
             return found
 
+    @staticmethod
+    def _ask_for_slice(programmer: FlowProgrammer, number: int, bits: int) -> tuple[float, Future[list[FlowStat]]]:
+        """When it was asked for, and the answer."""
+        value, mask = _slice(COOKIE_MARK << 56, MARK_MASK, number, bits)
+        return time.monotonic(), programmer.dump_flows(cookie=value, mask=mask)
+
     def _of_former(self, programmer: FlowProgrammer, mark: int, bits: int) -> Iterator[FlowStat]:
         for feature in Feature:
             for number in range(1 << bits):
                 value, mask = _slice(*cookie_range(mark, feature), number, bits)
                 yield from programmer.dump_flows(cookie=value, mask=mask).result(self._timeout_s)
 
-    def _compare(self, owners: Sequence[Owner], flows: Sequence[FlowStat]) -> Differences:
+    def _compare(self, owners: Mapping[int, Owner], flows: Sequence[FlowStat]) -> Differences:
+        """`owners` by cookie."""
+        neighbor = Feature.NEIGHBOR
         with self._lock:
-            expected = self._neighbors.expected(name for feature, name in owners if feature is Feature.NEIGHBOR)
-            for owner in owners:
-                if owner[0] is not Feature.NEIGHBOR and not self._book.is_doubtful(owner):
-                    mark = cookie(*owner)
+            expected = self._neighbors.expected(
+                [(mark, name) for mark, (feature, name) in owners.items() if feature is neighbor]
+            )
+            for mark, owner in owners.items():
+                if owner[0] is not neighbor and not self._book.is_doubtful(owner):
                     for identity, instructions in self._book.expected(owner).items():
                         expected[identity] = (mark, instructions)
         return compare(expected, flows)
