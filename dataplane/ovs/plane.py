@@ -257,7 +257,8 @@ class OvsDataPlane(DataPlane):
 
     def _make_devices(self, batches: Sequence[Batch]) -> dict[str, str]:
         wanted = [item for batch in batches for item in batch.upserts if isinstance(item, PortWanted)]
-        self._reattacher.attach(port for port in wanted if self._wiring.find_device(port) is None)
+        if not self._maker.active:
+            self._reattacher.attach(port for port in wanted if self._wiring.find_device(port) is None)
         return self._maker.make(wanted, self._wiring.find_device)
 
     def _remove_devices(self, batches: Sequence[Batch]) -> dict[str, str]:
