@@ -6,7 +6,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from dataplane.base import (
     Applied,
@@ -44,16 +44,19 @@ from dataplane.netlink.installer import Installer
 from dataplane.netlink.items import Item, MacItem, TapItem
 from dataplane.netlink.links import Links
 from dataplane.netlink.names import bridge_name, mark_of, segment_id
+from dataplane.netlink.notices import Notices, Suspicion
 from dataplane.netlink.population import Population
 from dataplane.netlink.render import neighbor_items, only_items, port_items, router_items, subnet_items
 from dataplane.netlink.rtnl import Link
 from dataplane.netlink.settings import NetlinkSettings
+from dataplane.netlink.upkeep import Upkeep
 from dataplane.netlink.wire import KernelError
 from dataplane.netlink.wiring import Wiring
 
 _AGAIN_AFTER_S = 5.0
 _CLOSE_WAIT_S = 0.5
 _log = logging.getLogger(__name__)
+_T = TypeVar("_T")
 
 
 class NetlinkDataPlane(DataPlane):
@@ -72,6 +75,8 @@ class NetlinkDataPlane(DataPlane):
         self._router_of: dict[str, str] = {}
         self._marks: dict[int, str] = {}
         self._installer: Installer | None = None
+        self._notices: Notices | None = None
+        self._upkeep: Upkeep | None = None
         self._listener: Callable[[Event], None] = lambda event: None
         self._closing = threading.Event()
         self._starter = threading.Thread(target=self._bring_up, name="netlink-start", daemon=True)
@@ -91,9 +96,11 @@ class NetlinkDataPlane(DataPlane):
             self._starter.join(1.0)
         self._sockets.close()
         self._links.close()
+        if self._notices is not None:
+            self._notices.close()
         # What is in hand ends at its next request; it is not waited for longer than that.
         held = self._lock.acquire(timeout=_CLOSE_WAIT_S)
-        installer, self._installer = self._installer, None
+        installer, self._installer, self._upkeep = self._installer, None, None
         if installer is not None:
             installer.close()
         if held:
@@ -103,7 +110,8 @@ class NetlinkDataPlane(DataPlane):
         while not self._closing.is_set():
             installer: Installer | None = None
             try:
-                installer = Installer(self._settings)
+                notices = Notices(self._on_suspicion)
+                installer = Installer(self._settings, notices)
                 installer.prepare()
                 self._links.start()
             except (KernelError, OSError) as problem:
@@ -112,8 +120,10 @@ class NetlinkDataPlane(DataPlane):
                 self._listener(Lost(f"the kernel cannot be programmed: {problem}"))
                 self._closing.wait(_AGAIN_AFTER_S)
                 continue
-            self._installer = installer
-            self._listener(Ready())
+            tell = self._listener
+            self._upkeep = Upkeep(self._lock, self._book, installer, self._settings, self._put_back, tell)
+            self._notices, self._installer = notices, installer
+            tell(Ready())
             return
 
     # -- programming --------------------------------------------------------------------------------------------
@@ -135,9 +145,18 @@ class NetlinkDataPlane(DataPlane):
                         self._remove(batch.kind, resource_id)
                 self._derive()
                 self._install(installer, problems)
+                self._dismiss([Key(batch.kind, name) for batch in batches for name in batch.removals], problems)
             except (OSError, KernelError) as problem:
                 raise DataPlaneError(f"the kernel does not do what it is asked: {problem}") from problem
         return Applied(problems, int((time.perf_counter() - started) * 1e6))
+
+    def _dismiss(self, removed: Sequence[Key], problems: dict[Key, Outcome]) -> None:
+        """What an earlier agent programmed of these goes too."""
+        try:
+            if self._upkeep is not None:
+                self._upkeep.dismiss(removed)
+        except KernelError as problem:
+            problems.update((key, failed(f"not removed: {problem}")) for key in removed)
 
     def _install(self, installer: Installer, problems: dict[Key, Outcome]) -> None:
         """Do what the book says is missing; what the kernel refuses becomes the outcome of whoever wants it."""
@@ -283,6 +302,9 @@ class NetlinkDataPlane(DataPlane):
     # -- devices come and go ------------------------------------------------------------------------------------
 
     def _on_link(self, before: Link | None, after: Link | None) -> None:
+        link = after or before
+        if self._notices is not None and link is not None:
+            self._notices.suspect_link(link.ifindex)
         with self._lock:
             concerned = frozenset(name for name in self._wiring.concerned(before, after) if self._differs(name))
         if concerned:
@@ -308,13 +330,32 @@ class NetlinkDataPlane(DataPlane):
     # -- what stands ---------------------------------------------------------------------------------------------
 
     def check(self) -> Survey:
-        return Survey()
+        return self._kept_up(lambda upkeep: upkeep.check())
 
     def survey(self, unsettled: Collection[Key]) -> Survey:
-        return Survey()
+        return self._kept_up(lambda upkeep: upkeep.survey(unsettled))
 
     def sweep(self, leftovers: Sequence[Leftover]) -> int:
-        return 0
+        return self._kept_up(lambda upkeep: upkeep.sweep(leftovers))
+
+    def _kept_up(self, work: Callable[[Upkeep], _T]) -> _T:
+        upkeep = self._upkeep
+        if upkeep is None:
+            raise DataPlaneError("the kernel's netlink sockets are not open")
+        try:
+            return work(upkeep)
+        except (OSError, KernelError) as problem:
+            raise DataPlaneError(f"the kernel does not do what it is asked: {problem}") from problem
+
+    def _on_suspicion(self, suspicion: Suspicion) -> None:
+        if self._upkeep is not None:
+            self._upkeep.heal(suspicion)
+
+    def _put_back(self) -> Collection[Key]:
+        problems: dict[Key, Outcome] = {}
+        if self._installer is not None:
+            self._install(self._installer, problems)
+        return problems.keys()
 
     # -- packets ------------------------------------------------------------------------------------------------
 
