@@ -28,7 +28,7 @@ from dataplane.netlink.items import (
 )
 from dataplane.netlink.names import ALIAS, bridge_name, leg_inside, leg_name, port_chain, segment_id, tunnel_name
 from dataplane.netlink.nft import NETDEV
-from dataplane.netlink.places import Places
+from dataplane.netlink.places import LegDevices, Places
 from dataplane.netlink.rtnl import Link, Vxlan
 from dataplane.netlink.settings import NetlinkSettings
 from dataplane.netlink.standing import ChainKey, ElementKey, Entries, Inside
@@ -66,6 +66,7 @@ class Findings:
         return list({**self.missing, **self.altered})
 
     def miss(self, item: Item, what: str) -> None:
+        self.altered.pop(item, None)
         self.missing.setdefault(item, f"{what} was gone")
 
     def alter(self, item: Item, what: str) -> None:
@@ -300,7 +301,7 @@ def compare_inside(
             case LegItem(subnet_id):
                 leg = places.legs[subnet_id]
                 if leg.router_id in insides and isinstance(value, Leg):
-                    _compare_leg_inside(found, item, value, leg.inside, insides[leg.router_id])
+                    _compare_leg_inside(found, item, value, leg, insides[leg.router_id])
             case RouteItem(router_id, table, destination):
                 if router_id not in insides or not isinstance(value, RouteValue):
                     continue
@@ -321,12 +322,13 @@ def compare_inside(
                 found.standing += 1
 
 
-def _compare_leg_inside(found: Findings, item: LegItem, leg: Leg, index: int, inside: Inside) -> None:
-    name = leg_inside(item.subnet_id)
+def _compare_leg_inside(found: Findings, item: LegItem, leg: Leg, devices: LegDevices, inside: Inside) -> None:
+    name, index = leg_inside(item.subnet_id), devices.inside
     link = inside.links.get(name)
     about = f"device {name} of router {leg.router_id}"
     if link is None or link.ifindex != index:
-        found.alter(item, f"{about} was gone")
+        found.miss(item, about)
+        found.lost.add(devices.outside)
     elif not link.up or link.mac != leg.mac:
         found.alter(item, f"{about} was {_state(link)}, {format_mac(link.mac)}")
     elif leg.address and (index, leg.address) not in inside.addresses:

@@ -178,6 +178,7 @@ class Installer:
         if segment.network_type is not NetworkType.VXLAN:
             raise KernelError(95, f"this data plane has no {segment.network_type.name} tunnels", segment_id(segment))
         alias = ALIAS + segment_id(segment)
+        self._segments.pop(segment, None)
         bridge, tunnel = bridge_name(segment), tunnel_name(segment)
         old_bridge, old_tunnel = (self._inherited.take_device(name, alias) for name in (bridge, tunnel))
         made: list[Request] = []
@@ -198,12 +199,8 @@ class Installer:
             self._transact(list(nft.add_elements(TABLE, SETS["tunnels"], [(number(index), b"")])))
             self._inherited.elements.pop(("tunnels", number(index)), None)
             if old_tunnel is not None:
-                self._route.demand(
-                    [
-                        rtnl.enslave(index, bridge_index, tunnel),
-                        rtnl.no_tunnel_learning(index, settings.tunnel_mtu, tunnel),
-                    ]
-                )
+                joined = rtnl.enslave(index, bridge_index, tunnel)
+                self._route.demand([joined, *rtnl.keep_tunnel(index, settings.tunnel_mtu, tunnel)])
             self._route.demand([rtnl.no_learning(index, tunnel), *_finish(index, alias, tunnel)])
         except (KernelError, OSError):
             self._route.submit(made[::-1])
@@ -251,6 +248,7 @@ class Installer:
     def _add_leg(self, change: Change) -> None:
         assert isinstance(change.item, LegItem) and isinstance(change.after, Leg)
         subnet_id, leg = change.item.subnet_id, change.after
+        self._legs.pop(subnet_id, None)
         router, segment = self._routers.get(leg.router_id), self._segments.get(leg.segment)
         if router is None or segment is None:
             raise KernelError(19, f"no place for the router's leg in subnet {subnet_id}")
@@ -277,7 +275,7 @@ class Installer:
             if leg.address:
                 router.channel.demand([rtnl.add_address(inside_index, leg.address)])
         except (KernelError, OSError):
-            self._route.submit([rtnl.delete_index(index, name)])
+            self._route.submit([rtnl.delete_index(index, name)] if known is None else [])
             raise
         self._legs[subnet_id] = LegDevices(index, inside_index, leg.router_id, number(leg.mark))
         self._legs_by_mark[number(leg.mark)] = subnet_id

@@ -41,9 +41,9 @@ from dataplane.model import (
 from dataplane.netlink.book import Book, Change
 from dataplane.netlink.dhcp import DhcpSockets, send_frame
 from dataplane.netlink.installer import Installer
-from dataplane.netlink.items import Item, MacItem, TapItem
+from dataplane.netlink.items import Item
 from dataplane.netlink.links import Links
-from dataplane.netlink.names import bridge_name, mark_of, segment_id
+from dataplane.netlink.names import mark_of, segment_id
 from dataplane.netlink.notices import Notices, Suspicion
 from dataplane.netlink.population import Population
 from dataplane.netlink.render import neighbor_items, only_items, port_items, router_items, subnet_items
@@ -67,7 +67,7 @@ class NetlinkDataPlane(DataPlane):
         self._lock = threading.RLock()
         self._book = Book()
         self._population = Population()
-        self._links = Links(self._on_link)
+        self._links = Links(self._on_link, self._on_port_setting)
         self._wiring = Wiring(self._links)
         self._sockets = DhcpSockets(self._hand_up)
         self._dhcp: set[str] = set()
@@ -303,12 +303,16 @@ class NetlinkDataPlane(DataPlane):
 
     def _on_link(self, before: Link | None, after: Link | None) -> None:
         link = after or before
-        if self._notices is not None and link is not None:
-            self._notices.suspect_link(link.ifindex)
+        if link is not None:
+            self._on_port_setting(link.ifindex)
         with self._lock:
             concerned = frozenset(name for name in self._wiring.concerned(before, after) if self._differs(name))
         if concerned:
             self._listener(DevicesChanged(concerned))
+
+    def _on_port_setting(self, index: int) -> None:
+        if self._notices is not None:
+            self._notices.suspect_link(index)
 
     def _differs(self, port_id: str) -> bool:
         wanted, wired = self._wiring.port(port_id), self._wiring.device_of(port_id)
@@ -317,15 +321,7 @@ class NetlinkDataPlane(DataPlane):
         found = self._wiring.find(wanted)
         if found is None or wired is None:
             return found is not wired
-        if (found.ifindex, found.name) != (wired.ifindex, wired.name):
-            return True
-        bridge = self._links.named(bridge_name(wanted.subnets[0].ref.segment))
-        if bridge is None or found.master == bridge.ifindex:
-            return False
-        # Somebody has taken it out of the bridge, and its forwarding entries went with that.
-        of_port = self._book.of(Key(Kind.PORT, port_id))
-        self._book.distrust(item for item in of_port if isinstance(item, TapItem | MacItem))
-        return True
+        return (found.ifindex, found.name) != (wired.ifindex, wired.name)
 
     # -- what stands ---------------------------------------------------------------------------------------------
 

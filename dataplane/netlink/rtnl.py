@@ -167,11 +167,10 @@ def no_learning(index: int, about: str) -> Request:
     return Request(NEW_LINK, 0, body, about)
 
 
-def no_tunnel_learning(index: int, mtu: int, about: str) -> Request:
-    """For a VXLAN device that is there: as add_vxlan() makes it."""
-    body = _link(index) + u32(_MTU, mtu)
-    body += nested(_LINKINFO, text(_KIND, "vxlan"), nested(_DATA, u8(7, 0)))
-    return Request(NEW_LINK, 0, body, about)
+def keep_tunnel(index: int, mtu: int, about: str) -> list[Request]:
+    """A VXLAN device that is there, as add_vxlan() makes it."""
+    learning = nested(_LINKINFO, text(_KIND, "vxlan"), nested(_DATA, u8(7, 0)))
+    return [Request(NEW_LINK, 0, _link(index) + change, about) for change in (u32(_MTU, mtu), learning)]
 
 
 def set_mac(index: int, mac: bytes, about: str) -> Request:

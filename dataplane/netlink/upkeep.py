@@ -21,10 +21,10 @@ from dataplane.netlink.audit import (
 )
 from dataplane.netlink.book import Book
 from dataplane.netlink.filter import SETS
-from dataplane.netlink.inheritance import is_ours
 from dataplane.netlink.installer import Installer
 from dataplane.netlink.items import Item, LegItem, SegmentItem
-from dataplane.netlink.leftovers import Left, gone_with, item_of, leftovers, traces_of
+from dataplane.netlink.leftovers import Left, gone_with, leftovers, traces_of
+from dataplane.netlink.names import ALIAS, bridge_name, leg_name, segment_id, tunnel_name
 from dataplane.netlink.namespaces import namespaces, remove_namespace
 from dataplane.netlink.notices import Suspicion
 from dataplane.netlink.rtnl import Link, delete_route, delete_rule
@@ -32,6 +32,7 @@ from dataplane.netlink.samples import Sampler
 from dataplane.netlink.settings import NetlinkSettings
 from dataplane.netlink.standing import Entries, elements_of, read_inside
 from dataplane.netlink.traces import (
+    ChainTrace,
     DeviceTrace,
     ElementTrace,
     NamespaceTrace,
@@ -154,16 +155,28 @@ class Upkeep:
             installer.prepare_filter()
         stale = add_dependents(found, self._book.installed, installer.places)
         healed.update(dict.fromkeys(self._owners(found)))
-        self._take_away([ElementTrace(*key, b"") for key in stale])
+        chains = [ChainTrace(leg.outside) for leg in installer.places.legs.values() if leg.outside in found.lost]
+        self._take_away([*chains, *(ElementTrace(*key, b"") for key in stale)])
         installer.inherited.elements.update((key, data) for key, data in found.elements.items() if key not in stale)
-        devices = set(filter(_is_device, items))
-        if devices:
-            found_now = links or installer.reader.links()
-            installer.inherited.devices.update(
-                (link.name, link) for link in found_now.values() if is_ours(link) and item_of(link.alias) in devices
-            )
+        if any(map(_is_device, items)):
+            self._keep_devices(items, links or installer.reader.links())
         self._book.lose(found.items)
         self._stuck = frozenset(self._install())
+
+    def _keep_devices(self, items: Iterable[Item], links: Mapping[int, Link]) -> None:
+        """What is left of them is taken over when they are made again, whatever it is called now."""
+        places, devices = self._installer.places, self._installer.inherited.devices
+        for item in items:
+            match item:
+                case SegmentItem(segment):
+                    indexes, alias = places.segments[segment], ALIAS + segment_id(segment)
+                    names = {bridge_name(segment): indexes.bridge, tunnel_name(segment): indexes.tunnel}
+                case LegItem(subnet_id):
+                    names, alias = {leg_name(subnet_id): places.legs[subnet_id].outside}, ALIAS + subnet_id
+                case _:
+                    continue
+            kept = {name: links[index] for name, index in names.items() if index in links}
+            devices.update((name, link._replace(name=name, alias=alias)) for name, link in kept.items())
 
     def _owners(self, found: Findings) -> frozenset[Key]:
         """The resources; what belongs to none is put back here."""
