@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from dataplane.netlink.filter import SETS
 from dataplane.netlink.names import ALIAS, PREFIXES
+from dataplane.netlink.namespaces import Found, namespaces
 from dataplane.netlink.rtnl import Link
 from dataplane.netlink.standing import ElementKey, Reader
 from dataplane.netlink.wire import KernelError
@@ -15,10 +16,14 @@ _EEXIST = 17
 
 
 class Inheritance(NamedTuple):
-    """Devices by name, and elements of the sets; both shrink as they are taken over."""
+    """Devices by name, elements of the sets, routers' namespaces by name; all shrink as they are taken over."""
 
     devices: dict[str, Link]
     elements: dict[ElementKey, bytes]
+    namespaces: dict[str, Found]
+
+    def __bool__(self) -> bool:
+        return any(map(bool, self))
 
     def take_device(self, name: str, alias: str) -> Link | None:
         """Raises KernelError if the name is that of another object of ours."""
@@ -33,7 +38,7 @@ def is_ours(link: Link) -> bool:
     return link.alias.startswith(ALIAS) and (link.name.startswith(PREFIXES) or link.kind in ("bridge", "vxlan"))
 
 
-def read_inheritance(reader: Reader) -> Inheritance:
+def read_inheritance(reader: Reader, namespace_prefix: str) -> Inheritance:
     """Raises KernelError, OSError."""
     devices = {link.name: link for link in reader.links().values() if is_ours(link)}
-    return Inheritance(devices, reader.elements(SETS.values()))
+    return Inheritance(devices, reader.elements(SETS.values()), namespaces(namespace_prefix))

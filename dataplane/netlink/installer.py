@@ -79,7 +79,7 @@ class Installer:
         self._legs_by_mark: dict[bytes, str] = {}
         self._routers: dict[str, Namespace] = {}
         self._failed: dict[Item, str] = {}
-        self._inherited = Inheritance({}, {})
+        self._inherited = Inheritance({}, {}, {})
         self._notices = notices
         self._route = Channel(ROUTE)
         self._filter = Channel(NETFILTER)
@@ -110,7 +110,7 @@ class Installer:
         """The filter's fixed part; what there is already is read. Raises KernelError, OSError."""
         self._notices.open(self._filter.number)
         self.prepare_filter()
-        self._inherited = read_inheritance(self.reader)
+        self._inherited = read_inheritance(self.reader, self._settings.namespace_prefix)
 
     def prepare_filter(self) -> None:
         """Make the filter's fixed part, or put it back. Raises KernelError, OSError."""
@@ -237,6 +237,7 @@ class Installer:
             router.remove()
             raise
         self._routers[item.router_id] = router
+        self._inherited.namespaces.pop(name, None)
 
     def _remove_router(self, item: Item) -> None:
         assert isinstance(item, RouterItem)

@@ -248,11 +248,10 @@ class Upkeep:
         """Take away what an earlier agent left of resources that are deleted now. `lock` held. Raises KernelError,
         OSError."""
         inherited, places = self._installer.inherited, self._installer.places
-        if not removed or not (inherited.elements or inherited.devices):
+        if not removed or not inherited:
             return
         links, wanted = self._installer.reader.links(), Wanted(self._book, places)
-        named = namespaces(self._settings.namespace_prefix)
-        gone = gone_with(removed, links, named, self._settings.namespace_prefix)
+        gone = gone_with(removed, links, inherited.namespaces, self._settings.namespace_prefix)
         gone.devices = {index for index in gone.devices if not wanted.has_device(index)}
         entries = Entries()
         for index in gone.devices & links.keys():
@@ -285,6 +284,7 @@ class Upkeep:
                     inherited.devices.pop(name, None)
                 case NamespaceTrace(name):
                     remove_namespace(name)
+                    inherited.namespaces.pop(name, None)
         self._in_routers(others)
         if refused:
             raise refused[min(refused)]
