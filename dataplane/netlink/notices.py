@@ -22,8 +22,8 @@ from dataclasses import dataclass, field
 from dataplane.netlink.channel import NETFILTER, ROUTE, listen_to
 from dataplane.netlink.names import TABLE
 from dataplane.netlink.namespaces import DIRECTORY, Namespace
-from dataplane.netlink.standing import ChainKey
-from dataplane.netlink.wire import attributes, chars, messages
+from dataplane.netlink.standing import ChainKey, ElementKey, EntryKey, elements_of
+from dataplane.netlink.wire import Message, attributes, chars, messages
 
 _NEIGHBORS, _FILTERS = 1 << 2, 1 << 6
 _IN_ROUTER = 1 << 0 | 1 << 4 | 1 << 6 | 1 << 7
@@ -36,6 +36,7 @@ _QUIET_S, _PATIENCE_S = 0.05, 0.3
 _IDLE_S = 5.0
 _MOST = 256
 """Datagrams taken from a socket in one go."""
+_MANY = 1000
 _log = logging.getLogger(__name__)
 
 # Classic BPF over a netlink message: kind at 4, who asked at 12, the family of a neighbour message at 16.
@@ -62,19 +63,36 @@ def _asked_by_others(number: int) -> _Program:
 
 @dataclass(slots=True)
 class Suspicion:
-    """What may have been touched. `entries`: devices' indexes; `chains` were altered for certain."""
+    """What may have been touched. `entries` are (device's index, MAC); `chains` were altered for certain."""
 
     everything: bool = False
     links: set[int] = field(default_factory=set)
-    entries: set[int] = field(default_factory=set)
+    entries: set[EntryKey] = field(default_factory=set)
     tables: bool = False
     chains: set[ChainKey] = field(default_factory=set)
     sets: set[str] = field(default_factory=set)
+    elements: set[ElementKey] = field(default_factory=set)
     routers: set[str] = field(default_factory=set)
     names: set[str] = field(default_factory=set)
 
+    def note_elements(self, message: Message, set_name: str) -> None:
+        """One by one while they are few, else the whole set."""
+        if set_name in self.sets:
+            return
+        self.elements.update(key for key, _ in elements_of(message))
+        if len(self.elements) > _MANY:
+            self.sets |= {name for name, _ in self.elements}
+            self.elements.clear()
+
+    def note_entries(self, found: set[EntryKey]) -> None:
+        """One by one while they are few."""
+        self.entries |= found
+        if len(self.entries) > _MANY:
+            # The MAC that is none stands for all.
+            self.entries = {(index, bytes(6)) for index, _ in self.entries}
+
     def __bool__(self) -> bool:
-        parts = (self.links, self.entries, self.chains, self.sets, self.routers, self.names)
+        parts = (self.links, self.entries, self.chains, self.sets, self.elements, self.routers, self.names)
         return self.everything or self.tables or any(parts)
 
 
@@ -228,23 +246,25 @@ class Notices:
         for data in self._datagrams(source):
             for message in messages(data):
                 if len(message.body) >= 12:
-                    found.add(struct.unpack_from("=i", message.body, 4)[0])
+                    (index,) = struct.unpack_from("=i", message.body, 4)
+                    found.add((index, attributes(message.body, 12).get(2, b"")))
         with self._lock:
-            self._suspicion.entries |= found
+            self._suspicion.note_entries(found)
 
     def _take_filters(self, source: socket.socket) -> None:
         for data in self._datagrams(source):
             for message in messages(data):
                 if message.kind >> 8 == _NFTABLES and len(message.body) >= 4:
-                    self._note_filter(message.kind & 0xFF, message.body)
+                    self._note_filter(message)
 
-    def _note_filter(self, kind: int, body: bytes) -> None:
+    def _note_filter(self, message: Message) -> None:
+        kind, body = message.kind & 0xFF, message.body
         parts = attributes(body, 4)
         if chars(parts.get(1, b"")) != TABLE:
             return
         with self._lock:
             if kind in _ELEMENT_KINDS:
-                self._suspicion.sets.add(chars(parts.get(2, b"")))
+                self._suspicion.note_elements(message, chars(parts.get(2, b"")))
             elif kind in _RULE_KINDS:
                 self._suspicion.chains.add((body[0], chars(parts.get(2, b""))))
             elif kind in _CHAIN_KINDS:

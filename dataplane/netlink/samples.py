@@ -34,34 +34,7 @@ class Sampler:
             value = installed.get(type(item), {}).get(item, NOTHING)
             if not isinstance(value, Nothing):
                 chosen[type(item)][item] = value
-        elements: dict[ElementKey, bytes] = {}
-        keys = [
-            (item.set_name, key)
-            for item, _ in of_kinds(chosen, ElementItem)
-            if isinstance(item, ElementItem) and (key := places.key_of(item)) is not None
-        ]
-        for answer in self._reader.look_up_elements(keys):
-            if answer is not None:
-                elements.update(elements_of(answer))
-        compare_elements(found, chosen, places, elements, {name for name, _ in keys})
-        compare_entries(found, chosen, places, self._entries(chosen, places))
-
-    def _entries(self, chosen: Installed, places: Places) -> Entries:
-        asked: list[tuple[int, bytes, int]] = []
-        for item, value in of_kinds(chosen, MacItem):
-            if not isinstance(item, MacItem) or not isinstance(value, Via) or item.segment not in places.segments:
-                continue
-            tunnel = places.segments[item.segment].tunnel
-            asked.append((tunnel, item.mac, _MASTER))
-            if value.host:
-                asked.append((tunnel, item.mac, _SELF))
-        found = Entries()
-        bridges = {devices.bridge for devices in places.segments.values()}
-        tunnels = {devices.tunnel for devices in places.segments.values()}
-        for answer in self._reader.look_up_entries(asked):
-            if answer is not None:
-                note_entry(found, answer, bridges, tunnels)
-        return found
+        compare_one_by_one(found, chosen, places, self._reader)
 
     def next_router(self, places: Places) -> str | None:
         """Each in turn."""
@@ -73,3 +46,35 @@ class Sampler:
                 return router_id
         return None
 
+
+def compare_one_by_one(found: Findings, chosen: Installed, places: Places, reader: Reader) -> None:
+    """Elements and MACs; the kernel is asked about each. Raises OSError."""
+    elements: dict[ElementKey, bytes] = {}
+    keys = [
+        (item.set_name, key)
+        for item, _ in of_kinds(chosen, ElementItem)
+        if isinstance(item, ElementItem) and (key := places.key_of(item)) is not None
+    ]
+    for answer in reader.look_up_elements(keys):
+        if answer is not None:
+            elements.update(elements_of(answer))
+    compare_elements(found, chosen, places, elements, {name for name, _ in keys})
+    compare_entries(found, chosen, places, _entries(chosen, places, reader))
+
+
+def _entries(chosen: Installed, places: Places, reader: Reader) -> Entries:
+    asked: list[tuple[int, bytes, int]] = []
+    for item, value in of_kinds(chosen, MacItem):
+        if not isinstance(item, MacItem) or not isinstance(value, Via) or item.segment not in places.segments:
+            continue
+        tunnel = places.segments[item.segment].tunnel
+        asked.append((tunnel, item.mac, _MASTER))
+        if value.host:
+            asked.append((tunnel, item.mac, _SELF))
+    found = Entries()
+    bridges = {devices.bridge for devices in places.segments.values()}
+    tunnels = {devices.tunnel for devices in places.segments.values()}
+    for answer in reader.look_up_entries(asked):
+        if answer is not None:
+            note_entry(found, answer, bridges, tunnels)
+    return found

@@ -215,6 +215,8 @@ def elements_of(message: Message) -> Iterator[tuple[ElementKey, bytes]]:
     name = chars(parts.get(2, b""))
     for element in _list(parts.get(3, b"")):
         inner = attributes(element)
+        if 1 not in inner:
+            continue
         data = attributes(inner[2]).get(1, b"") if 2 in inner else b""
         yield (name, attributes(inner[1])[1]), data
 

@@ -22,13 +22,13 @@ from dataplane.netlink.audit import (
 from dataplane.netlink.book import Book
 from dataplane.netlink.filter import SETS
 from dataplane.netlink.installer import Installer
-from dataplane.netlink.items import Item, LegItem, SegmentItem
+from dataplane.netlink.items import Item, LegItem, MacItem, SegmentItem, Value
 from dataplane.netlink.leftovers import Left, gone_with, leftovers, traces_of
 from dataplane.netlink.names import ALIAS, bridge_name, leg_name, segment_id, tunnel_name
 from dataplane.netlink.namespaces import namespaces, remove_namespace
 from dataplane.netlink.notices import Suspicion
 from dataplane.netlink.rtnl import Link, delete_route, delete_rule
-from dataplane.netlink.samples import Sampler
+from dataplane.netlink.samples import Sampler, compare_one_by_one
 from dataplane.netlink.settings import NetlinkSettings
 from dataplane.netlink.standing import Entries, elements_of, read_inside
 from dataplane.netlink.traces import (
@@ -127,7 +127,8 @@ class Upkeep:
             names = suspicion.sets & SETS.keys()
             elements = reader.elements(SETS[name] for name in names)
             compare_elements(found, installed, places, elements, names)
-        if everything or self._know(suspicion.entries):
+            compare_one_by_one(found, self._named(suspicion), places, reader)
+        if everything or any(not any(mac) for index, mac in suspicion.entries if self._know((index,))):
             compare_entries(found, installed, places, self._entries())
         if everything or suspicion.names:
             compare_names(found, installed, places)
@@ -135,6 +136,19 @@ class Upkeep:
         insides = {name: read_inside(places.routers[name].channel) for name in routers}
         compare_inside(found, installed, places, insides)
         return links
+
+    def _named(self, suspicion: Suspicion) -> dict[type[Item], dict[Item, Value]]:
+        """The MACs and elements that are suspected one by one."""
+        installed, places = self._book.installed, self._installer.places
+        wanted = Wanted(self._book, places)
+        items = {item for key in suspicion.elements for item in wanted.as_items(key, b"")}
+        items |= {MacItem(segment, mac) for _, mac in suspicion.entries for segment in places.segments}
+        found: dict[type[Item], dict[Item, Value]] = {}
+        for item in items:
+            of_kind = installed.get(type(item), {})
+            if item in of_kind:
+                found.setdefault(type(item), {})[item] = of_kind[item]
+        return found
 
     def _know(self, indexes: Collection[int]) -> bool:
         """Whether one of the devices is ours, or a port's."""

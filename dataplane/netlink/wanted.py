@@ -52,7 +52,7 @@ class Wanted:
     def has(self, trace: Trace) -> bool:
         match trace:
             case ElementTrace(set_name, key, data):
-                return any(map(self._book.wants, self._as_items((set_name, key), data)))
+                return any(map(self._book.wants, self.as_items((set_name, key), data)))
             case ChainTrace(index) | MemberTrace(index):
                 return self.has_device(index)
             case LocalTrace(bridge, _, mac):
@@ -73,7 +73,8 @@ class Wanted:
             case RuleTrace(router_id, device, table):
                 return self._book.wants(RuleItem(router_id, self._insides.get(device, ""), table))
 
-    def _as_items(self, element: ElementKey, data: bytes) -> list[Item]:
+    def as_items(self, element: ElementKey, data: bytes) -> list[Item]:
+        """The objects that an element may be."""
         name, key = element
         what = about(element, data)
         found: list[Item] = [ElementItem(name, key)]
