@@ -5,13 +5,13 @@ from __future__ import annotations
 import socket
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple
 
 from dataplane.model import NetworkType, Segment
 from dataplane.netlink import nft, rtnl
 from dataplane.netlink.book import NOTHING, Change
-from dataplane.netlink.channel import NETFILTER, ROUTE, Channel
+from dataplane.netlink.channel import ROUTE, Channel
 from dataplane.netlink.filter import SETS, leg_rules, number, static_requests
+from dataplane.netlink.filtering import Elements, FilterWork, Group, elements_group
 from dataplane.netlink.inheritance import Inheritance, read_inheritance
 from dataplane.netlink.items import (
     ElementItem,
@@ -45,27 +45,14 @@ from dataplane.netlink.namespaces import Namespace
 from dataplane.netlink.notices import Notices
 from dataplane.netlink.places import LegDevices, Places, SegmentDevices
 from dataplane.netlink.settings import NetlinkSettings
-from dataplane.netlink.standing import ElementKey, Reader, elements_of, read_links
+from dataplane.netlink.standing import Reader, read_links
 from dataplane.netlink.traces import without_chain
 from dataplane.netlink.wire import KernelError, Request
 
 _LEG_MTU = 9000
-_TRANSACTION_BYTES = 4 << 20
 
 
 Work = list[tuple[Item, Request]]
-_Elements = list[tuple[bytes, bytes]]
-
-
-class _Group(NamedTuple):
-    """Requests that stand or fall together, and the objects they are about. If these are elements of one set: which
-    are to go and which to come."""
-
-    items: list[Item]
-    requests: list[Request]
-    set_name: str = ""
-    gone: _Elements = []
-    new: _Elements = []
 
 
 class Installer:
@@ -82,8 +69,8 @@ class Installer:
         self._inherited = Inheritance({}, {}, {})
         self._notices = notices
         self._route = Channel(ROUTE)
-        self._filter = Channel(NETFILTER)
         self.reader = Reader()
+        self._filter = FilterWork(self.reader)
 
     def close(self) -> None:
         """What is installed stays."""
@@ -114,19 +101,15 @@ class Installer:
 
     def prepare_filter(self) -> None:
         """Make the filter's fixed part, or put it back. Raises KernelError, OSError."""
-        self._transact(static_requests())
+        self._filter.transact(static_requests())
 
     def dismiss(self, requests: Sequence[Request], filters: Sequence[Request]) -> dict[int, KernelError]:
         """Remove what is in no book: devices and entries one by one (returns the refused), of the filter all or
         nothing. Raises KernelError, OSError."""
         with self._notices.muted():
             refused = self._route.submit(requests)
-            self._transact_in_parts(filters)
+            self._filter.transact_in_parts(filters)
         return refused
-
-    def _transact(self, requests: Sequence[Request]) -> None:
-        if requests:
-            self._filter.transact(requests, nft.BEGIN, nft.END)
 
     # -- changes
 
@@ -142,15 +125,17 @@ class Installer:
         self._each(added[SegmentItem], lambda change: self._add_segment(change.item))
         self._each(added[RouterItem], lambda change: self._add_router(change.item))
         self._each(added[LegItem], self._add_leg)
-        self._filter_work(self._filter_additions([*added[TapItem], *added[ElementItem]]))
+        self._filter_all(self._filter_additions([*added[TapItem], *added[ElementItem]]))
         self._do(self._route, self._enslave(added[TapItem]))
+        refused = (change.item for change in added[TapItem] if change.item in self._failed)
+        self._filter_all([Group([tap], without_chain(tap.ifindex)) for tap in refused if isinstance(tap, TapItem)])
         self._do(self._route, self._forwarding([*added[MacItem], *added[FloodItem]]))
         self._in_routers([*added[RouteItem], *added[RuleItem]])
         self._forget_resolved([*added[ElementItem], *removed[ElementItem]])
         self._in_routers([*removed[RouteItem], *removed[RuleItem]])
         self._do(self._route, self._forwarding([*removed[MacItem], *removed[FloodItem]]))
         self._do(self._route, self._release(removed[TapItem]))
-        self._filter_work(self._filter_removals([*removed[TapItem], *removed[ElementItem]]))
+        self._filter_all(self._filter_removals([*removed[TapItem], *removed[ElementItem]]))
         self._each(removed[LegItem], self._remove_leg)
         self._each(removed[RouterItem], lambda change: self._remove_router(change.item))
         self._each(removed[SegmentItem], lambda change: self._remove_segment(change.item))
@@ -167,8 +152,9 @@ class Installer:
         if not work:
             return
         refused = channel.submit([request for _, request in work])
-        for index, problem in refused.items():
-            self._failed[work[index][0]] = str(problem)
+        for index in sorted(refused):
+            # What comes after the first of an object is its consequence.
+            self._failed.setdefault(work[index][0], str(refused[index]))
 
     # -- segments
 
@@ -196,7 +182,7 @@ class Installer:
                 self._route.demand([rtnl.add_vxlan(tunnel, alias, bridge_index, identity, settings.tunnel_mtu)])
                 made.append(rtnl.delete_index(socket.if_nametoindex(tunnel), tunnel))
             index = socket.if_nametoindex(tunnel) if old_tunnel is None else old_tunnel.ifindex
-            self._transact(list(nft.add_elements(TABLE, SETS["tunnels"], [(number(index), b"")])))
+            self._filter.transact(list(nft.add_elements(TABLE, SETS["tunnels"], [(number(index), b"")])))
             self._inherited.elements.pop(("tunnels", number(index)), None)
             if old_tunnel is not None:
                 joined = rtnl.enslave(index, bridge_index, tunnel)
@@ -219,7 +205,7 @@ class Installer:
             ]
         )
         gone = [(number(devices.tunnel), b"")]
-        self._filter_work([self._elements_group([item], "tunnels", gone, [])])
+        self._filter_all([elements_group([item], "tunnels", gone, [])])
 
     # -- routers
 
@@ -268,7 +254,7 @@ class Installer:
             if twin is not None and known is not None:
                 self._route.demand([rtnl.enslave(index, segment.bridge, about)])
                 router.channel.demand([rtnl.set_mac(twin.ifindex, leg.mac, about)] if twin.mac != leg.mac else [])
-            self._transact(_chain(index, name, leg_rules(leg.mark)))
+            self._filter.transact(_chain(index, name, leg_rules(leg.mark)))
             self._route.demand([rtnl.no_learning(index, about), *_finish(index, ALIAS + subnet_id, about)])
             born = self._inside(router, inside)
             inside_index = born.ifindex if born is not None else 0
@@ -291,7 +277,7 @@ class Installer:
             return
         self._legs_by_mark.pop(leg.mark, None)
         self._route.demand([rtnl.delete_index(leg.outside, leg_name(change.item.subnet_id))])
-        self._transact(without_chain(leg.outside))
+        self._filter.transact(without_chain(leg.outside))
 
     def _in_routers(self, changes: Iterable[Change]) -> None:
         """Routes and rules, in few sends per router."""
@@ -343,11 +329,7 @@ class Installer:
         work: Work = []
         for item, _, after in added:
             if isinstance(item, TapItem) and isinstance(after, Tap) and item not in self._failed:
-                segment = self._segments.get(after.segment)
-                if segment is None:
-                    self._failed[item] = f"device {after.name}: its segment has no bridge"
-                    continue
-                about = f"device {after.name}"
+                segment, about = self._segments[after.segment], f"device {after.name}"
                 work.append((item, rtnl.enslave(item.ifindex, segment.bridge, about)))
                 work.append((item, rtnl.no_learning(item.ifindex, about)))
                 work.append((item, rtnl.set_up(item.ifindex, about)))
@@ -403,14 +385,24 @@ class Installer:
 
     # -- the filter
 
-    def _filter_additions(self, added: Iterable[Change]) -> list[_Group]:
-        groups: list[_Group] = []
-        gone: dict[str, _Elements] = {}
-        new: dict[str, _Elements] = {}
+    def _filter_all(self, groups: Sequence[Group]) -> None:
+        self._failed.update(self._filter.do(groups))
+
+    def _filter_additions(self, added: Iterable[Change]) -> list[Group]:
+        groups: list[Group] = []
+        gone: dict[str, Elements] = {}
+        new: dict[str, Elements] = {}
         items: dict[str, list[Item]] = {}
         for item, before, after in added:
             if isinstance(item, TapItem) and isinstance(after, Tap):
-                groups.append(_Group([item], _chain(item.ifindex, after.name, after.rules)))
+                if after.segment not in self._segments:
+                    self._failed[item] = f"device {after.name}: its segment has no bridge"
+                    continue
+                # A chain stays with the name that its device had, beside the one it gets.
+                renamed = isinstance(before, Tap) and before.name != after.name
+                unknown = ("ports", number(item.ifindex)) in self._inherited.elements
+                old = without_chain(item.ifindex) if renamed or unknown else []
+                groups.append(Group([item], [*old, *_chain(item.ifindex, after.name, after.rules)]))
             elif isinstance(item, ElementItem):
                 key = self.places.key_of(item)
                 if key is None:
@@ -425,60 +417,21 @@ class Installer:
                     gone.setdefault(item.set_name, []).append((key, data_of(before)))
                 new.setdefault(item.set_name, []).append((key, data_of(after)))
                 items.setdefault(item.set_name, []).append(item)
-        groups += [self._elements_group(items[name], name, gone.get(name, []), new[name]) for name in new]
+        groups += [elements_group(items[name], name, gone.get(name, []), new[name]) for name in new]
         return groups
 
-    def _filter_removals(self, removed: Iterable[Change]) -> list[_Group]:
-        groups: list[_Group] = []
-        gone: dict[str, _Elements] = {}
+    def _filter_removals(self, removed: Iterable[Change]) -> list[Group]:
+        groups: list[Group] = []
+        gone: dict[str, Elements] = {}
         items: dict[str, list[Item]] = {}
         for item, before, _ in removed:
             if isinstance(item, TapItem):
-                groups.append(_Group([item], without_chain(item.ifindex)))
+                groups.append(Group([item], without_chain(item.ifindex)))
             elif isinstance(item, ElementItem) and (key := self.places.key_of(item)) is not None:
                 gone.setdefault(item.set_name, []).append((key, data_of(before)))
                 items.setdefault(item.set_name, []).append(item)
-        groups += [self._elements_group(items[name], name, gone[name], []) for name in gone]
+        groups += [elements_group(items[name], name, gone[name], []) for name in gone]
         return groups
-
-    def _elements_group(self, items: list[Item], name: str, gone: _Elements, new: _Elements) -> _Group:
-        spec = SETS[name]
-        requests = [*nft.delete_elements(TABLE, spec, gone), *nft.add_elements(TABLE, spec, new)]
-        return _Group(items, requests, name, gone, new)
-
-    def _filter_work(self, groups: Sequence[_Group]) -> None:
-        """All in one transaction; if it is refused, each group for itself, so that one does not keep the others."""
-        if not groups:
-            return
-        try:
-            self._transact_in_parts([request for group in groups for request in group.requests])
-        except KernelError:
-            for group in groups:
-                try:
-                    self._transact_in_parts(self._as_it_stands(group))
-                except KernelError as problem:
-                    self._failed.update((item, str(problem)) for item in group.items)
-
-    def _as_it_stands(self, group: _Group) -> list[Request]:
-        """What came in between (somebody else took elements out, or put some in) is to be no obstacle."""
-        if not group.set_name:
-            return group.requests
-        keys: list[ElementKey] = list(dict.fromkeys((group.set_name, key) for key, _ in [*group.gone, *group.new]))
-        stands = self.reader.look_up_elements(keys)
-        gone = [(key, data) for found in stands if found is not None for (_, key), data in elements_of(found)]
-        return self._elements_group(group.items, group.set_name, gone, group.new).requests
-
-    def _transact_in_parts(self, requests: Sequence[Request]) -> None:
-        """One transaction, but for what is too large for one message to the kernel."""
-        part: list[Request] = []
-        size = 0
-        for request in requests:
-            size += len(request.body)
-            if size > _TRANSACTION_BYTES and part:
-                self._transact(part)
-                part, size = [], len(request.body)
-            part.append(request)
-        self._transact(part)
 
 
 def _by_kind(changes: Sequence[Change], *, gone: bool) -> dict[type, list[Change]]:

@@ -64,6 +64,7 @@ def netlink_host() -> Iterator[Namespace]:
     try:
         tap = PORT.port.device_name
         made.ip("link set lo up", "addr add 192.0.2.1/32 dev lo", f"link add {tap} type veth peer name p")
+        made.ip(f"link set {tap} up")
         yield made
     finally:
         delete_namespaces([*namespaces_of(made.name), made.name])
