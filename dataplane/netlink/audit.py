@@ -108,7 +108,11 @@ def _compare_segment(
         found.miss(item, f"tunnel device {tunnel_name(segment)} of {segment_id(segment)}")
         found.lost.add(devices.tunnel)
         return
-    identity = Vxlan(segment.tunnel_id, settings.tunnel_address, settings.vxlan_port)
+    vxlan = Vxlan(segment.tunnel_id, settings.tunnel_address, settings.vxlan_port)
+    identity = vxlan if devices.has_hosts else None
+    if not devices.has_hosts and places.geneve not in links:
+        found.alter(item, f"the Geneve device of {segment_id(segment)} was gone")
+        found.lost.add(places.geneve)
     if (
         (tunnel.master, tunnel.mtu, tunnel.alias) != (devices.bridge, settings.tunnel_mtu, alias)
         or not tunnel.up
@@ -161,6 +165,8 @@ def add_dependents(found: Findings, installed: Installed, places: Places) -> set
     stale: set[ElementKey] = {("tunnels", number(index)) for index in found.lost}
     subnets = {name for name, leg in places.legs.items() if leg.outside in found.lost}
     segments = {segment for segment, devices in places.segments.items() if devices.tunnel in found.lost}
+    through_geneve = {segment for segment, devices in places.segments.items() if not devices.has_hosts}
+    sending = segments | (through_geneve if places.geneve in found.lost else set())
     for item, value in of_kinds(installed, ElementItem, RouteItem, RuleItem, MacItem, FloodItem):
         match item:
             case ElementItem(name, _, device):
@@ -179,7 +185,7 @@ def add_dependents(found: Findings, installed: Installed, places: Places) -> set
                 if isinstance(value, Via) and (value.leg in subnets or segment in segments):
                     found.miss(item, f"MAC {format_mac(mac)}")
             case FloodItem(segment, host):
-                if segment in segments:
+                if segment in sending:
                     found.miss(item, f"flooding to {format_address(host)}")
     return stale
 
@@ -197,7 +203,8 @@ def compare_entries(found: Findings, installed: Installed, places: Places, entri
                 leg = places.legs.get(value.leg)
                 port = devices.tunnel if value.host else value.ifindex or (leg.outside if leg is not None else 0)
                 stands = entries.local.pop((devices.bridge, mac), None)
-                host = entries.remote.pop((devices.tunnel, mac), None) if value.host else value.host
+                known = value.host and devices.has_hosts
+                host = entries.remote.pop((devices.tunnel, mac), None) if known else value.host
                 if stands is None or host is None:
                     found.miss(item, f"MAC {format_mac(mac)} of {segment_id(segment)}")
                 elif (stands, host) != (port, value.host):
@@ -205,7 +212,7 @@ def compare_entries(found: Findings, installed: Installed, places: Places, entri
                     found.alter(item, f"MAC {format_mac(mac)} of {segment_id(segment)} was at {where}")
             case FloodItem(segment, host):
                 devices = places.segments.get(segment)
-                if devices is None:
+                if devices is None or not devices.has_hosts:
                     continue
                 if (devices.tunnel, host) in entries.floods:
                     entries.floods.discard((devices.tunnel, host))

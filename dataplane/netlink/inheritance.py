@@ -13,6 +13,8 @@ from dataplane.netlink.standing import ElementKey, Reader
 from dataplane.netlink.wire import KernelError
 
 _EEXIST = 17
+TUNNELS = ("vxlan", "dummy")
+"""Kinds of the devices by which a segment's bridge sends to other hosts."""
 
 
 class Inheritance(NamedTuple):
@@ -35,7 +37,7 @@ class Inheritance(NamedTuple):
 
 def is_ours(link: Link) -> bool:
     """By its alias; the name it was made with may have been changed."""
-    return link.alias.startswith(ALIAS) and (link.name.startswith(PREFIXES) or link.kind in ("bridge", "vxlan"))
+    return link.alias.startswith(ALIAS) and (link.name.startswith(PREFIXES) or link.kind in ("bridge", *TUNNELS))
 
 
 def read_inheritance(reader: Reader, namespace_prefix: str) -> Inheritance:

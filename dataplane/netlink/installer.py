@@ -12,6 +12,7 @@ from dataplane.netlink.book import NOTHING, Change
 from dataplane.netlink.channel import ROUTE, Channel
 from dataplane.netlink.filter import SETS, leg_rules, number, static_requests
 from dataplane.netlink.filtering import Elements, FilterWork, Group, elements_group
+from dataplane.netlink.geneve import Geneve
 from dataplane.netlink.inheritance import Inheritance, read_inheritance
 from dataplane.netlink.items import (
     ElementItem,
@@ -69,6 +70,7 @@ class Installer:
         self._inherited = Inheritance({}, {}, {})
         self._notices = notices
         self._route = Channel(ROUTE)
+        self._geneve = Geneve(settings, self._route)
         self.reader = Reader()
         self._filter = FilterWork(self.reader)
 
@@ -84,7 +86,7 @@ class Installer:
 
     @property
     def places(self) -> Places:
-        return Places(self._segments, self._legs, self._routers)
+        return Places(self._segments, self._legs, self._routers, self._geneve.device)
 
     @property
     def inherited(self) -> Inheritance:
@@ -98,6 +100,7 @@ class Installer:
         self._notices.open(self._filter.number)
         self.prepare_filter()
         self._inherited = read_inheritance(self.reader, self._settings.namespace_prefix)
+        self._geneve.inherit(self._inherited.devices)
 
     def prepare_filter(self) -> None:
         """Make the filter's fixed part, or put it back. Raises KernelError, OSError."""
@@ -110,6 +113,11 @@ class Installer:
             refused = self._route.submit(requests)
             self._filter.transact_in_parts(filters)
         return refused
+
+    def release_geneve(self) -> None:
+        """The host's Geneve device goes with the last segment that used it, whoever made that. Raises KernelError,
+        OSError."""
+        self._geneve.release()
 
     # -- changes
 
@@ -161,9 +169,8 @@ class Installer:
     def _add_segment(self, item: Item) -> None:
         assert isinstance(item, SegmentItem)
         segment, settings = item.segment, self._settings
-        if segment.network_type is not NetworkType.VXLAN:
-            raise KernelError(95, f"this data plane has no {segment.network_type.name} tunnels", segment_id(segment))
         alias = ALIAS + segment_id(segment)
+        vxlan = segment.network_type is NetworkType.VXLAN
         self._segments.pop(segment, None)
         bridge, tunnel = bridge_name(segment), tunnel_name(segment)
         old_bridge, old_tunnel = (self._inherited.take_device(name, alias) for name in (bridge, tunnel))
@@ -174,30 +181,39 @@ class Installer:
                 made.append(rtnl.delete_index(socket.if_nametoindex(bridge), bridge))
             bridge_index = socket.if_nametoindex(bridge) if old_bridge is None else old_bridge.ifindex
             self._route.demand([rtnl.keep_bridge(bridge_index, bridge), *_finish(bridge_index, alias, bridge)])
-            identity = rtnl.Vxlan(segment.tunnel_id, settings.tunnel_address, settings.vxlan_port)
+            identity = rtnl.Vxlan(segment.tunnel_id, settings.tunnel_address, settings.vxlan_port) if vxlan else None
             if old_tunnel is not None and old_tunnel.vxlan != identity:
                 self._route.demand([rtnl.delete_index(old_tunnel.ifindex, tunnel)])
                 old_tunnel = None
-            if old_tunnel is None:
+            if old_tunnel is not None:
+                index = old_tunnel.ifindex
+            elif identity is not None:
                 self._route.demand([rtnl.add_vxlan(tunnel, alias, bridge_index, identity, settings.tunnel_mtu)])
-                made.append(rtnl.delete_index(socket.if_nametoindex(tunnel), tunnel))
-            index = socket.if_nametoindex(tunnel) if old_tunnel is None else old_tunnel.ifindex
+                index = socket.if_nametoindex(tunnel)
+            else:
+                index = self._geneve.add_device(segment, bridge_index)
+            made += [rtnl.delete_index(index, tunnel)] if old_tunnel is None else []
             self._filter.transact(list(nft.add_elements(TABLE, SETS["tunnels"], [(number(index), b"")])))
             self._inherited.elements.pop(("tunnels", number(index)), None)
             if old_tunnel is not None:
                 joined = rtnl.enslave(index, bridge_index, tunnel)
-                self._route.demand([joined, *rtnl.keep_tunnel(index, settings.tunnel_mtu, tunnel)])
+                self._route.demand([joined, rtnl.set_mtu(index, settings.tunnel_mtu, tunnel)])
+                self._route.demand([rtnl.keep_vxlan(index, tunnel)] if vxlan else [])
             self._route.demand([rtnl.no_learning(index, tunnel), *_finish(index, alias, tunnel)])
+            if not vxlan:
+                self._geneve.connect(segment, index)
         except (KernelError, OSError):
             self._route.submit(made[::-1])
             raise
-        self._segments[segment] = SegmentDevices(bridge_index, index)
+        self._segments[segment] = SegmentDevices(bridge_index, index, vxlan)
 
     def _remove_segment(self, item: Item) -> None:
         assert isinstance(item, SegmentItem)
         devices = self._segments.pop(item.segment, None)
         if devices is None:
             return
+        if not devices.has_hosts:
+            self._geneve.disconnect(item.segment)
         self._route.demand(
             [
                 rtnl.delete_index(devices.tunnel, tunnel_name(item.segment)),
@@ -361,9 +377,15 @@ class Installer:
                 if segment is None:
                     self._lacks_bridge(item, after)
                     continue
-                make = rtnl.delete_flood if after is NOTHING else rtnl.add_flood
-                work.append((item, make(segment.tunnel, item.host)))
+                work += [(item, request) for request in self._flood(item, segment, gone=after is NOTHING)]
         return work
+
+    def _flood(self, item: FloodItem, segment: SegmentDevices, *, gone: bool) -> list[Request]:
+        if segment.has_hosts:
+            return [(rtnl.delete_flood if gone else rtnl.add_flood)(segment.tunnel, item.host)]
+        if gone:
+            return self._geneve.delete_host(segment.tunnel, item.host)
+        return self._geneve.add_host(item.segment, segment.tunnel, item.host)
 
     def _lacks_bridge(self, item: Item, after: object) -> None:
         if after is not NOTHING:
@@ -374,14 +396,14 @@ class Installer:
         return via.ifindex or (leg.outside if leg is not None else 0)
 
     def _mac_here(self, segment: SegmentDevices, mac: bytes, via: Via) -> Request:
-        if via.host:
+        if via.host and segment.has_hosts:
             return rtnl.add_remote_mac(segment.tunnel, mac, via.host)
-        return rtnl.add_local_mac(self._device(via), mac)
+        return rtnl.add_local_mac(segment.tunnel if via.host else self._device(via), mac)
 
     def _mac_gone(self, segment: SegmentDevices, mac: bytes, via: Via) -> list[Request]:
-        if via.host:
+        if via.host and segment.has_hosts:
             return rtnl.delete_remote_mac(segment.tunnel, mac)
-        return [rtnl.delete_local_mac(self._device(via), mac)]
+        return [rtnl.delete_local_mac(segment.tunnel if via.host else self._device(via), mac)]
 
     # -- the filter
 

@@ -6,13 +6,14 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from dataplane.devices.spec import ALIAS as MADE
 from dataplane.model import Key, Kind, NetworkType, Segment
 from dataplane.netlink.filter import number
-from dataplane.netlink.inheritance import is_ours
+from dataplane.netlink.inheritance import TUNNELS, is_ours
 from dataplane.netlink.items import LegItem, RouterItem, SegmentItem
-from dataplane.netlink.names import ALIAS, LEG_INSIDE, LEG_OUTSIDE, leg_name, mark_of, namespace_name
+from dataplane.netlink.names import ALIAS, GENEVE_DEVICE, LEG_INSIDE, LEG_OUTSIDE, leg_name, mark_of, namespace_name
 from dataplane.netlink.namespaces import Found
-from dataplane.netlink.nft import NETDEV
+from dataplane.netlink.nft import NETDEV, key_bytes
 from dataplane.netlink.places import Places
 from dataplane.netlink.rtnl import Link
 from dataplane.netlink.standing import ElementKey, Entries, Filter, Inside
@@ -61,7 +62,7 @@ def device_of_port(port_id: str, links: Links) -> int:
     name = f"tap{port_id[:11]}"
     by_name = 0
     for link in links.values():
-        if link.alias == port_id:
+        if link.alias in (port_id, MADE + port_id):
             return link.ifindex
         if link.name == name and not link.alias:
             by_name = link.ifindex
@@ -73,7 +74,8 @@ def device_named(name: str, links: Links) -> int:
 
 
 def _tunnel_of(bridge: int, links: Links) -> int:
-    return next((one.ifindex for one in links.values() if one.master == bridge and one.vxlan is not None), 0)
+    ours = (one for one in links.values() if one.master == bridge and one.kind in TUNNELS and is_ours(one))
+    return next((one.ifindex for one in ours), 0)
 
 
 # -- of resources that are deleted
@@ -128,8 +130,12 @@ def traces_of(
             found[ElementTrace(*element, data)] = None
             if what.tunnel and what.mac:
                 found[RemoteTrace(what.tunnel, what.mac)] = None
-        elif what.tunnel and element[0] != "tunnels":
+        elif what.tunnel and element[0] not in ("tunnels", "hosts"):
             left_tunnels.add(what.tunnel)
+    for trace in list(found):
+        if isinstance(trace, RemoteTrace):
+            host = ("hosts", key_bytes(number(trace.tunnel), trace.mac))
+            found.update({ElementTrace(*host, elements[host]): None} if host in elements else {})
     for (bridge, mac), port in entries.local.items():
         if port in gone.devices:
             found[LocalTrace(bridge, port, mac)] = None
@@ -169,9 +175,9 @@ def _empty_segments(
         for link in (links.get(tunnel), bridge):
             if link is not None:
                 yield DeviceTrace(link.ifindex, link.name, link.alias)
-        key = ("tunnels", number(tunnel))
-        if key in elements:
-            yield ElementTrace(*key, elements[key])
+        for element, data in elements.items():
+            if tunnel and about(element, data).tunnel == tunnel:
+                yield ElementTrace(*element, data)
 
 
 # -- what nobody wants
@@ -231,8 +237,9 @@ def leftovers(left: Left, places: Places, unsettled: Collection[Key], prefix: st
     elements, chains = left.filter.elements, left.filter.chains
     of_chains = {int(name[5:]) for family, name in chains if family == NETDEV and name[5:].isdigit()}
     marked = {about(element, data).device for element, data in elements.items() if element[0] == "ports"} | of_chains
-    in_places = {index for devices in places.segments.values() for index in devices}
-    in_places |= {leg.outside for leg in places.legs.values()}
+    in_places = places.devices
+    if any(link.kind == "dummy" for link in left.links.values() if link.ifindex in kept.devices):
+        kept.devices.add(device_named(GENEVE_DEVICE, left.links))
     removed: set[int] = set()
     for link in left.links.values():
         if is_ours(link) and link.ifindex not in in_places | kept.devices and not wants(item_of(link.alias)):

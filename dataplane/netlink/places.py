@@ -17,6 +17,8 @@ class SegmentDevices(NamedTuple):
 
     bridge: int
     tunnel: int
+    has_hosts: bool = True
+    """Whether the tunnel device itself knows where each MAC is, as a VXLAN device does."""
 
 
 class LegDevices(NamedTuple):
@@ -34,6 +36,21 @@ class Places(NamedTuple):
     segments: Mapping[Segment, SegmentDevices]
     legs: Mapping[str, LegDevices]
     routers: Mapping[str, Namespace]
+    geneve: int = 0
+    """The index of the device that all Geneve segments share; 0 if there are none."""
+
+    @property
+    def bridges(self) -> list[int]:
+        return [devices.bridge for devices in self.segments.values()]
+
+    @property
+    def tunnels(self) -> list[int]:
+        return [devices.tunnel for devices in self.segments.values()]
+
+    @property
+    def devices(self) -> set[int]:
+        """All that are ours."""
+        return {*self.bridges, *self.tunnels, *(leg.outside for leg in self.legs.values()), self.geneve} - {0}
 
     def key_of(self, item: ElementItem) -> bytes | None:
         """The whole key of an element; None while the device it is about is not there."""

@@ -67,13 +67,12 @@ def _entries(chosen: Installed, places: Places, reader: Reader) -> Entries:
     for item, value in of_kinds(chosen, MacItem):
         if not isinstance(item, MacItem) or not isinstance(value, Via) or item.segment not in places.segments:
             continue
-        tunnel = places.segments[item.segment].tunnel
+        _, tunnel, has_hosts = places.segments[item.segment]
         asked.append((tunnel, item.mac, _MASTER))
-        if value.host:
+        if value.host and has_hosts:
             asked.append((tunnel, item.mac, _SELF))
     found = Entries()
-    bridges = {devices.bridge for devices in places.segments.values()}
-    tunnels = {devices.tunnel for devices in places.segments.values()}
+    bridges, tunnels = set(places.bridges), set(places.tunnels)
     for answer in reader.look_up_entries(asked):
         if answer is not None:
             note_entry(found, answer, bridges, tunnels)

@@ -152,6 +152,8 @@ def about(element: ElementKey, data: bytes) -> About:
             return About(device=_number(key[:4]))
         case "senders":
             return About(tunnel=_number(key[:4]), mark=data, mac=key[4 : 4 + _MAC])
+        case "hosts":
+            return About(tunnel=_number(key[:4]), mac=key[4 : 4 + _MAC])
         case "only":
             return About(tunnel=_number(key[:4]), mark=data)
         case _:

@@ -155,13 +155,12 @@ class Upkeep:
         if not indexes:
             return False
         places = self._installer.places
-        ours = {index for devices in places.segments.values() for index in devices}
-        wanted = Wanted(self._book, places)
+        ours, wanted = places.devices, Wanted(self._book, places)
         return any(index in ours or wanted.has_device(index) for index in indexes)
 
     def _entries(self) -> Entries:
-        segments = self._installer.places.segments.values()
-        return self._installer.reader.entries([one.bridge for one in segments], [one.tunnel for one in segments])
+        places = self._installer.places
+        return self._installer.reader.entries(places.bridges, places.tunnels)
 
     def _put_back(self, found: Findings, links: Mapping[int, Link], healed: dict[Key, None]) -> None:
         installer, items = self._installer, found.items
@@ -231,6 +230,8 @@ class Upkeep:
         with self._lock:
             found, left = self._read_all(unsettled)
             again = self._owners(found)
+            # Whoever asked may only have looked: the next check puts back what nobody has by then.
+            self._stuck |= {key for item in found.items for key in self._book.owners(item)}
             self._book.distrust(found.items)
             self._installer.inherited.elements.update(found.elements)
             return _survey(found, again, left)
@@ -272,6 +273,7 @@ class Upkeep:
             entries.local.update(self._installer.reader.entries([links[index].master], (), index).local)
         traces = traces_of(gone, inherited.elements, entries, links, self._book.wants)
         self._take_away([trace for trace in traces if not wanted.has(trace)])
+        self._installer.release_geneve()
 
     def sweep(self, left: Sequence[Leftover]) -> int:
         """Raises KernelError, OSError."""
