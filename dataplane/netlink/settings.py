@@ -14,3 +14,5 @@ class NetlinkSettings:
     tunnel_mtu: int = 1450
     vxlan_port: int = 4789
     namespace_prefix: str = "aca-"
+    on_demand: bool = False
+    """Hand up questions for unknown addresses."""

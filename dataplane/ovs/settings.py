@@ -35,6 +35,8 @@ class OvsSettings:
         default_factory=lambda: {NetworkType.VXLAN: 4789, NetworkType.GENEVE: 6081}
     )
     make_devices: MakeDevices = MakeDevices.NO
+    on_demand: bool = False
+    """Hand up packets of unknown destination."""
     ready_timeout_s: float = 10.0
     confirm_timeout_s: float = 60.0
 

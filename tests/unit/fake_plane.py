@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import queue
 import struct
 import threading
 from collections import Counter
@@ -19,6 +20,7 @@ from dataplane.base import (
     Event,
     Leftover,
     Outcome,
+    Punt,
     Ready,
     Survey,
 )
@@ -50,6 +52,7 @@ class RecordingPlane(DataPlane):
         self.running: Counter[str] = Counter()
         """Calls that are in `apply` now, by one of the ids that they program."""
         self.injected: list[tuple[str, bytes]] = []
+        self.resubmitted: queue.SimpleQueue[Punt] = queue.SimpleQueue()
         self.closed = False
 
     @property
@@ -113,6 +116,9 @@ class RecordingPlane(DataPlane):
 
     def inject(self, port_id: str, frame: bytes) -> None:
         self.injected.append((port_id, frame))
+
+    def resubmit(self, punt: Punt) -> None:
+        self.resubmitted.put(punt)
 
     def describe(self) -> Mapping[str, Any]:
         return {"kind": "recording"}
