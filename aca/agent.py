@@ -24,9 +24,12 @@ import structlog
 
 from aca import interpreter
 from aca.config import DataPlaneKind, Settings
+from aca.ondemand.questions import Limits
+from aca.ondemand.service import Asker
 from aca.telemetry.logs import configure_logging
 from aca.transport import intake
 from aca.transport.admin import AdminServer
+from aca.transport.controller import ControllerClient, ControllerSettings, TlsError, TlsFiles
 from aca.transport.listen import ListenError
 from aca.transport.server import GoalStateServer, ServerSettings
 from aca.transport.thread import ServerThread
@@ -51,8 +54,19 @@ class StartError(Exception):
     """The agent cannot start; the message says why."""
 
 
+class Packets(Protocol):
+    """What the agent needs of who handles packets."""
+
+    def ask_with(self, ask: Asker, limits: Limits) -> None:
+        """Whom to ask for unknown destinations, and how much. Before the engine is started."""
+        ...
+
+
 class Engine(intake.Engine, Protocol):
     """What the agent needs of the engine."""
+
+    @property
+    def packets(self) -> Packets: ...
 
     def start(self) -> None: ...
 
@@ -84,6 +98,7 @@ def _ovs_settings(settings: Settings) -> object:
         tunnel_ports={NetworkType.VXLAN: ovs.vxlan_port, NetworkType.GENEVE: ovs.geneve_port},
         tunnel_mtu=settings.dataplane.tunnel_mtu,
         make_devices=MakeDevices(ovs.make_devices),
+        on_demand=settings.asks_on_demand,
     )
 
 
@@ -95,6 +110,7 @@ def _netlink_settings(settings: Settings) -> object:
         tunnel_mtu=settings.dataplane.tunnel_mtu,
         vxlan_port=settings.dataplane.netlink.vxlan_port,
         namespace_prefix=settings.dataplane.netlink.namespace_prefix,
+        on_demand=settings.asks_on_demand,
     )
 
 
@@ -129,6 +145,34 @@ def build_engine(settings: Settings) -> Engine:
     )
 
 
+def _controller_client(settings: Settings) -> ControllerClient:
+    """Raises StartError."""
+    wanted = settings.controller
+    tls = TlsFiles(wanted.tls_ca, wanted.tls_certificate, wanted.tls_key) if wanted.tls_ca is not None else None
+    try:
+        return ControllerClient(
+            ControllerSettings(
+                addresses=wanted.addresses,
+                source=parse_address(settings.host.data_path_address),
+                request_timeout_s=wanted.request_timeout_s,
+                keepalive_s=wanted.keepalive_s,
+                tls=tls,
+            )
+        )
+    except TlsError as problem:
+        raise StartError(f"controller: {problem}") from None
+
+
+def _limits(settings: Settings) -> Limits:
+    wanted = settings.on_demand
+    return Limits(
+        questions=wanted.max_questions,
+        bytes_kept=wanted.max_kept_kib * 1024,
+        deadline_s=wanted.deadline_s,
+        negative_s=wanted.negative_s,
+    )
+
+
 class Agent:
     """Engine and servers. `start` and `stop` are called once each, by one thread."""
 
@@ -145,6 +189,7 @@ class Agent:
                 max_concurrent_messages=settings.grpc.max_concurrent_messages,
             ),
         )
+        self._controller = _controller_client(settings) if settings.controller.addresses else None
         self._admin = AdminServer(settings.admin.socket, self.status)
 
     def start(self) -> Sequence[str]:
@@ -153,6 +198,12 @@ class Agent:
             self._thread.start()
             self._thread.run(self._admin.start(), _START_TIMEOUT_S)
             bound = self._thread.run(self._server.start(), _START_TIMEOUT_S)
+            if self._controller is not None and self._settings.asks_on_demand:
+                client = self._controller
+                self._engine.packets.ask_with(
+                    lambda inquiries: self._thread.submit(client.request_goal_states(inquiries)),
+                    _limits(self._settings),
+                )
             self._engine.start()
         except (DataPlaneError, ListenError) as error:
             self.stop()
@@ -167,6 +218,8 @@ class Agent:
         self._attempt(lambda: self._engine.close(_ENGINE_CLOSE_S))
         if with_servers:
             self._attempt(lambda: self._thread.run(self._server.stop(_SERVER_GRACE_S), _SERVER_GRACE_S + 0.5))
+            if (client := self._controller) is not None:
+                self._attempt(lambda: self._thread.run(client.close(), _ADMIN_GRACE_S + 0.5))
             self._attempt(lambda: self._thread.run(self._admin.stop(_ADMIN_GRACE_S), _ADMIN_GRACE_S + 0.5))
             self._thread.close()
 

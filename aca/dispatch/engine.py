@@ -18,9 +18,9 @@ from typing import Any
 import structlog
 
 from aca import interpreter
-from aca.dhcp.service import DhcpService, binding_of
 from aca.dispatch.lanes import LanePool
 from aca.dispatch.outcomes import Outcomes
+from aca.dispatch.packets import PacketServices
 from aca.dispatch.plan import UPSERT_ORDER, LaneWork, batches_of, make_plan
 from aca.dispatch.ticket import Part, Ticket, Turn
 from aca.goalstate.changes import Change
@@ -115,7 +115,7 @@ class Engine:
         self._state = DesiredState(settings.local_addresses, settings.default_network_type, dataplane.capabilities)
         self._inbox: queue.SimpleQueue[_Push | _TurnOver | _Call | Event | _Stop] = queue.SimpleQueue()
         self._pool = LanePool(settings.workers, self._program)
-        self._dhcp = DhcpService(dataplane.inject)
+        self.packets = PacketServices(dataplane, self._state, settings.tunnel_mtu)
         self._thread = threading.Thread(target=self._loop, name="engine", daemon=True)
         self._closing = False
         self._gate = threading.Lock()
@@ -134,7 +134,7 @@ class Engine:
 
     def start(self) -> None:
         self._thread.start()
-        self._dhcp.start()
+        self.packets.start()
         self._dataplane.open(self._on_event)
 
     def submit(self, message: Message) -> Future[bytes]:
@@ -170,12 +170,12 @@ class Engine:
         if self._thread.is_alive():
             self._thread.join(max(0.1, timeout * 0.6))
         self._pool.close(max(0.1, (deadline - time.monotonic()) * 0.5))
-        self._dhcp.close()
+        self.packets.close()
         self._dataplane.close()
 
     def _on_event(self, event: Event) -> None:
         if isinstance(event, Punt):
-            self._dhcp.handle(event)
+            self.packets.handle(event)
         else:
             self._inbox.put(event)
 
@@ -352,8 +352,7 @@ class Engine:
             return []
         plan = make_plan(self._state, dirty)
         self._outcomes.planned(dirty, plan)
-        for port_id in dirty.get(Kind.PORT, ()):
-            self._dhcp.update(port_id, binding_of(self._state, port_id, self._settings.tunnel_mtu))
+        self.packets.planned(dirty.get(Kind.PORT, ()))
         turns = [(lane, self._pool.submit(lane, work)) for lane, work in plan.lanes.items()]
         self._last_turn.update(turns)
         return turns
@@ -363,6 +362,7 @@ class Engine:
     def _turn_over(self, over: _TurnOver) -> None:
         if over.error:
             log.warning("data plane error", lane=over.lane, error=over.error)
+        self.packets.programmed({} if over.error else over.work, over.applied)
         self._outcomes.turn_over(over.lane, over.work, over.applied, over.error, ready=self._ready)
         if self._last_turn.get(over.lane) == over.turn:
             del self._last_turn[over.lane]
@@ -494,5 +494,6 @@ class Engine:
             "problems_total": total,
             "refused": self._outcomes.describe_refused(),
             "notes": self._notes(),
+            **self.packets.status(),
             "conflicts": conflicts(self._state)[:_MAX_CONFLICTS_SHOWN],
         }
