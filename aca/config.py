@@ -27,7 +27,16 @@ from pydantic import (
 )
 from pydantic.fields import FieldInfo
 
-from aca.settingtypes import Address, Addresses, Controllers, Listens, check_database, check_device_name, is_ipv4
+from aca.settingtypes import (
+    Address,
+    Addresses,
+    Controllers,
+    Listens,
+    OptionalPath,
+    check_database,
+    check_device_name,
+    is_ipv4,
+)
 from dataplane.addresses import parse_address
 
 ENVIRONMENT_PREFIX = "ACA_"
@@ -120,15 +129,15 @@ class ControllerSettings(_Section):
     keepalive_s: float = Field(
         default=20.0, ge=1, le=3600, description="How often a silent connection is tried, in seconds."
     )
-    tls_ca: Path | None = Field(
+    tls_ca: OptionalPath = Field(
         default=None, description="PEM file of the authorities that their certificates must be from; without it "
         "connections are in the clear.", json_schema_extra={"shown_default": "none"},
     )
-    tls_certificate: Path | None = Field(
+    tls_certificate: OptionalPath = Field(
         default=None, description="PEM file with the certificate of this agent, if they want one.",
         json_schema_extra={"shown_default": "none"},
     )
-    tls_key: Path | None = Field(
+    tls_key: OptionalPath = Field(
         default=None, validate_default=True, description="PEM file with its key.",
         json_schema_extra={"shown_default": "none"},
     )

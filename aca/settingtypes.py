@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Annotated
 
 from pydantic import AfterValidator, BeforeValidator
@@ -12,9 +13,14 @@ from dataplane.addresses import AddressError, format_address, is_unicast_address
 _HOST_PORT = re.compile(r"(?:\[(?P<v6>[^\]]*)\]|(?P<host>[^:\[\]]*)):(?P<port>\d{1,5})")
 
 
-def _split(value: object) -> object:
+def _split_any(value: object) -> object:
     """Lists are written with commas where only text can be given; one value need not be in a list."""
-    parts = [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value
+    return [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value
+
+
+def _split(value: object) -> object:
+    """As `_split_any`, for lists that must not be empty."""
+    parts = _split_any(value)
     if isinstance(parts, list | tuple) and not parts:
         raise ValueError("must not be empty")
     return parts
@@ -83,4 +89,6 @@ Address = Annotated[str, AfterValidator(_check_address)]
 Addresses = Annotated[tuple[Address, ...], BeforeValidator(_split)]
 Listen = Annotated[str, AfterValidator(_check_listen)]
 Listens = Annotated[tuple[Listen, ...], BeforeValidator(_split)]
-Controllers = Annotated[tuple[Annotated[str, AfterValidator(_check_controller)], ...], BeforeValidator(_split)]
+Controllers = Annotated[tuple[Annotated[str, AfterValidator(_check_controller)], ...], BeforeValidator(_split_any)]
+OptionalPath = Annotated[Path | None, BeforeValidator(lambda value: value or None)]
+"""Empty text stands for none."""

@@ -37,6 +37,8 @@ def inquiry_about(records: Records, punt: Punt) -> tuple[Destination, Inquiry]:
     frame = punt.frame
     if frame[12:14] == _ARP and len(frame) >= 42:
         protocol, source, ports = Protocol.ARP, frame[28:32], (0, 0)
+        if source == bytes(4):
+            raise NotAsked("probe")  # RFC 5227: it hopes for no answer
     elif frame[12:14] == _IPV4 and len(frame) >= 34:
         protocol, source, ports = _read_ipv4(frame)
     else:

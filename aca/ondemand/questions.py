@@ -74,6 +74,7 @@ class _Question:
     due: float = 0.0
     ask_after: float = 0.0
     """When PROMISED: until when the state may be in coming."""
+    seen_known: bool = False
     punts: list[Punt] = field(default_factory=list)
 
 
@@ -220,8 +221,13 @@ class Questions:
 
     def _look_again(self, question: _Question, now: float) -> list[Action]:
         if self._is_known(question.destination):
-            # Its arrival may have been told before the question was there.
-            return [self._let_go(question, now)]
+            if question.seen_known:
+                # Its arrival was told before the question was there.
+                return [self._let_go(question, now)]
+            # It may be on its way into the data plane; then its arrival will be told.
+            question.seen_known = True
+            self._plan(question, now + self._limits.look_again_s * 4)
+            return []
         if now >= question.ask_after:
             self.counts["promises_broken"] += 1
             return [self._ask(question, now)]
