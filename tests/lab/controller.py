@@ -35,8 +35,10 @@ def promise(_request: object) -> OperationStatus:
 class Controller(GoalStateProvisionerServicer):
     """`decide` may be exchanged at any time. A context manager; start() and stop() take it up and down."""
 
-    def __init__(self, socket: Path) -> None:
+    def __init__(self, socket: Path, credentials: grpc.ServerCredentials | None = None) -> None:
+        """On a unix socket; with credentials on a port of localhost, chosen when it starts."""
         self.target = f"unix:{socket}"
+        self._credentials = credentials
         self.decide: Decide = refuse
         self._asked: list[Any] = []
         self._lock = threading.Lock()
@@ -52,7 +54,10 @@ class Controller(GoalStateProvisionerServicer):
     def start(self) -> None:
         server = grpc.server(futures.ThreadPoolExecutor(THREADS))
         add_GoalStateProvisionerServicer_to_server(self, server)  # type: ignore[no-untyped-call]
-        server.add_insecure_port(self.target)
+        if self._credentials is None:
+            server.add_insecure_port(self.target)
+        else:
+            self.target = f"localhost:{server.add_secure_port('localhost:0', self._credentials)}"
         server.start()
         self._server = server
 
