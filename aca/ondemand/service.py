@@ -25,7 +25,7 @@ log = structlog.get_logger(__name__)
 Asker = Callable[[Mapping[str, Inquiry]], "Future[Answers]"]
 """Asks a controller about some packets, by request id. Returns at once."""
 
-_PER_PORT = 64
+_PER_PORT = 256
 _PORTS = 10_000
 _PER_TURN = 256
 _CALLS = 16

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import grpc
 
-from tests.bench import decode_merge, neighbors, port_latency, traffic_stall
+from tests.bench import decode_merge, neighbors, on_demand, port_latency, traffic_stall
 from tests.bench.figures import BenchError, Report
 from tests.bench.stage import is_long
 from tests.lab import LabError, missing_requirements
@@ -30,6 +30,7 @@ BENCHES = {
     "neighbours_100k_300_ports": Bench(neighbors.run_300_ports, "the same with 300 ports on the bridge"),
     "port_latency": Bench(port_latency.run, "one port whose device is there, with 10 and 500 ports present"),
     "traffic_stall": Bench(traffic_stall.run, "gaps in traffic between guests while 100,000 neighbours load"),
+    "on_demand_200": Bench(on_demand.run, "200 guests send first packets to unknown destinations at once"),
     "neighbours_1m": Bench(neighbors.run_1m, "a million neighbours in ten messages", long=True),
 }
 

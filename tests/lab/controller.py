@@ -40,6 +40,8 @@ class Controller(GoalStateProvisionerServicer):
         self.target = f"unix:{socket}"
         self._credentials = credentials
         self.decide: Decide = refuse
+        self.first: Callable[[list[Any]], None] = lambda requests: None
+        """Called once for each call, with all its state requests, before they are decided about."""
         self._asked: list[Any] = []
         self._lock = threading.Lock()
         self._server: grpc.Server | None = None
@@ -85,6 +87,7 @@ class Controller(GoalStateProvisionerServicer):
     def RequestGoalStates(self, request: HostRequest, context: grpc.ServicerContext) -> HostRequestReply:  # noqa: N802
         with self._lock:
             self._asked += request.state_requests
+        self.first(list(request.state_requests))
         reply = HostRequestReply(format_version=1)
         for one in request.state_requests:
             status = self.decide(one)
