@@ -59,11 +59,16 @@ class UnknownTargets:
     """
 
     def __init__(
-        self, listener: Callable[[Punt], None], address_of: Callable[[str, bytes], bytes | None], active: bool
+        self,
+        listener: Callable[[Punt], None],
+        address_of: Callable[[str, bytes], bytes | None],
+        active: bool,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._listener = listener
         self._address_of = address_of
         self._active = active
+        self._clock = clock
         self._lock = threading.Lock()
         self._sockets = PacketSockets("netlink-unknown", LEAVING_ARP_REQUESTS, self._asked)
         self._ports: dict[str, PortWanted] = {}
@@ -170,7 +175,7 @@ class UnknownTargets:
             who = self._askers.get(asker)
             if who is None:
                 return
-            now = time.monotonic()
+            now = self._clock()
             allowance = self._allowances.get(asker) or self._allowances.setdefault(asker, _Allowance(now))
             if not allowance.take(now):
                 self.dropped += 1

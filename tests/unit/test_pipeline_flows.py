@@ -33,6 +33,7 @@ from dataplane.ovs.pipeline.port import port_flows, subnet_of
 from dataplane.ovs.pipeline.router import router_flows
 from dataplane.ovs.pipeline.static import punt_flows, static_flows
 from dataplane.ovs.pipeline.subnet import subnet_flows
+from dataplane.ovs.pipeline.unknown import PORT_METERS, meter_of, unknown_flows, unresolved_flows
 from tests.unit.desired_world import THERE, pair, port, subnet
 
 SEGMENT = Segment(NetworkType.VXLAN, 10)
@@ -277,3 +278,21 @@ def test_a_cookie_tells_round_and_feature() -> None:
     value = cookie(7, Feature.PUNT_TTL, "")
     assert value >> 56 == 7 and cookie_feature(value) == Feature.PUNT_TTL
     assert cookie(7, Feature.PORT, "a") != cookie(7, Feature.PORT, "b")
+
+
+def test_unknown_destinations_are_handed_up_by_each_ports_own_meter() -> None:
+    meters = [meter_of(ofport) for ofport in range(1, len(PORT_METERS) + 1)]
+    assert len(set(meters)) == len(meters) and set(meters) <= set(PORT_METERS)
+    (metered,), (free,) = (unknown_flows(wanted_port(S), 7, metered) for metered in (True, False))
+    assert metered[:3] == free[:3] == (Table.UNKNOWN, 100, oxm.in_port(7))
+    assert metered.instructions.endswith(free.instructions) and len(metered.instructions) == len(free.instructions) + 8
+    assert unknown_flows(wanted_port(S, up=False), 7, True) == []
+
+
+def test_what_is_asked_for_stands_above_what_is_flooded_or_dropped() -> None:
+    asked = unresolved_flows()
+    assert {flow.table for flow in asked} == {Table.RESOLVE}
+    of_all = [flow for flow in static_flows(TUNNELS, 1450) if flow.table == Table.RESOLVE]
+    known = [flow for flow in port_flows(wanted_port(S), 7) if flow.table == Table.RESOLVE]
+    assert all(below.priority < flow.priority for flow in asked for below in of_all)
+    assert all(flow.priority < above.priority for flow in asked for above in known)
