@@ -9,6 +9,7 @@ from typing import Annotated
 from pydantic import AfterValidator, BeforeValidator
 
 from dataplane.addresses import AddressError, format_address, is_unicast_address, parse_address
+from dataplane.faults import parse_fault
 
 _HOST_PORT = re.compile(r"(?:\[(?P<v6>[^\]]*)\]|(?P<host>[^:\[\]]*)):(?P<port>\d{1,5})")
 
@@ -38,6 +39,11 @@ def _check_address(text: str) -> str:
 
 def is_ipv4(address: str) -> bool:
     return len(parse_address(address)) == 4
+
+
+def _check_fault(text: str) -> str:
+    parse_fault(text)
+    return text
 
 
 def _check_listen(text: str) -> str:
@@ -90,5 +96,6 @@ Addresses = Annotated[tuple[Address, ...], BeforeValidator(_split)]
 Listen = Annotated[str, AfterValidator(_check_listen)]
 Listens = Annotated[tuple[Listen, ...], BeforeValidator(_split)]
 Controllers = Annotated[tuple[Annotated[str, AfterValidator(_check_controller)], ...], BeforeValidator(_split_any)]
+Faults = Annotated[tuple[Annotated[str, AfterValidator(_check_fault)], ...], BeforeValidator(_split_any)]
 OptionalPath = Annotated[Path | None, BeforeValidator(lambda value: value or None)]
 """Empty text stands for none."""

@@ -276,32 +276,32 @@ def _ipv6_sources(mac: bytes, prefixes: Sequence[Prefix]) -> Iterator[bytes]:
         yield sender + matches_prefix(NETWORK, 8, *prefix) + _PASSED
 
 
+def _from_nobody(icmp_type: bytes) -> bytes:
+    """ICMPv6 to a group, from '::'."""
+    source_and_group = matches(NETWORK, 8, bytes(16)) + matches(NETWORK, 24, b"\xff\x02")
+    return source_and_group + meta(nft.META_L4PROTO) + compare(b"\x3a") + matches(TRANSPORT, 0, icmp_type) + _PASSED
+
+
+_NOBODY = bytes(4)
+_PROBES = matches(NETWORK, 14, _NOBODY) + _PASSED
+_ASKS_FOR_ADDRESS = (
+    matches(NETWORK, 12, _NOBODY)
+    + matches(NETWORK, 16, b"\xff" * 4)
+    + matches(NETWORK, 9, b"\x11")
+    + matches(TRANSPORT, 0, b"\0\x44\0\x43")
+    + _PASSED
+)
+# Duplicate address detection (RFC 4862 5.4.2) and multicast listener reports.
+_SPEAK_FROM_NOBODY = (_from_nobody(b"\x87"), _from_nobody(b"\x8f"))
+_NEITHER_IP_NOR_ARP = meta(nft.META_PROTOCOL) + b"".join(
+    compare(known, operation=nft.NOT_EQUAL) for known in (_IP, _ARP, _IPV6)
+)
+
+
 def _sources_of_any_address(mac: bytes) -> Iterator[bytes]:
     sender = matches(LINK, 6, mac)
-    nobody = bytes(4)
-    yield protocol(_ARP) + sender + matches(NETWORK, 8, mac) + matches(NETWORK, 14, nobody) + _PASSED
-    yield (
-        protocol(_IP)
-        + sender
-        + matches(NETWORK, 12, nobody)
-        + matches(NETWORK, 16, b"\xff" * 4)
-        + matches(NETWORK, 9, b"\x11")
-        + matches(TRANSPORT, 0, b"\0\x44\0\x43")
-        + _PASSED
-    )
-    # Duplicate address detection (RFC 4862 5.4.2) and multicast listener reports speak from '::'.
-    for icmp_type in (b"\x87", b"\x8f"):
-        yield (
-            protocol(_IPV6)
-            + sender
-            + matches(NETWORK, 8, bytes(16))
-            + matches(NETWORK, 24, b"\xff\x02")
-            + meta(nft.META_L4PROTO)
-            + compare(b"\x3a")
-            + matches(TRANSPORT, 0, icmp_type)
-            + _PASSED
-        )
-    others = meta(nft.META_PROTOCOL)
-    for known in (_IP, _ARP, _IPV6):
-        others += compare(known, operation=nft.NOT_EQUAL)
-    yield others + sender + _PASSED
+    yield protocol(_ARP) + sender + matches(NETWORK, 8, mac) + _PROBES
+    yield protocol(_IP) + sender + _ASKS_FOR_ADDRESS
+    for speaks in _SPEAK_FROM_NOBODY:
+        yield protocol(_IPV6) + sender + speaks
+    yield _NEITHER_IP_NOR_ARP + sender + _PASSED

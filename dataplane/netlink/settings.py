@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+from dataplane.devices.settings import DeviceSettings
+from dataplane.faults import Faults
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,5 +17,7 @@ class NetlinkSettings:
     tunnel_mtu: int = 1450
     vxlan_port: int = 4789
     namespace_prefix: str = "aca-"
+    devices: DeviceSettings = field(default_factory=DeviceSettings)
+    faults: Faults = field(default_factory=Faults)
     on_demand: bool = False
     """Hand up questions for unknown addresses."""
