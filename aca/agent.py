@@ -125,6 +125,7 @@ def _netlink_settings(settings: Settings, faults: Faults) -> object:
         tunnel_address=parse_address(settings.host.data_path_address),
         tunnel_mtu=settings.dataplane.tunnel_mtu,
         vxlan_port=settings.dataplane.netlink.vxlan_port,
+        geneve_port=settings.dataplane.netlink.geneve_port,
         namespace_prefix=settings.dataplane.netlink.namespace_prefix,
         devices=_device_settings(settings, checksum_offload=True),
         faults=faults,

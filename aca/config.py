@@ -207,6 +207,7 @@ class NetlinkDataPlaneSettings(_Section):
     """The Linux kernel's own bridges, routes and nftables"""
 
     vxlan_port: UdpPort = Field(default=4789, description="UDP port of VXLAN tunnels.")
+    geneve_port: UdpPort = Field(default=6081, description="UDP port of Geneve tunnels, where the kernel has them.")
     namespace_prefix: str = Field(
         default="aca-", pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$", description="What the names of the routers' "
         "network namespaces begin with; nothing else on the host may begin so.",

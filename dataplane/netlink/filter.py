@@ -49,6 +49,7 @@ SETS = {
         SetSpec(nft.BRIDGE, "senders", (_INDEX, _MAC), _MARK),
         SetSpec(nft.BRIDGE, "only", (_INDEX,), _MARK),
         SetSpec(nft.BRIDGE, "own_gateway", (_INDEX,), _MAC),
+        SetSpec(nft.BRIDGE, "hosts", (_INDEX, _MAC), _MARK),
     )
 }
 
@@ -81,7 +82,13 @@ def static_requests() -> list[Request]:
     """Both tables with all their sets, without ports."""
     found = [nft.add_table(family, TABLE) for family in (nft.NETDEV, nft.BRIDGE)]
     found += [nft.add_set(TABLE, spec, n) for n, spec in enumerate(SETS.values(), 1)]
-    chains = {"from_port": _from_port(), "to_all": _to_all(), "from_tunnel": _from_tunnel(), "to_one": _to_one()}
+    chains = {
+        "from_port": _from_port(),
+        "to_member": _to_member(),
+        "to_all": _to_all(),
+        "from_tunnel": _from_tunnel(),
+        "to_one": _to_one(),
+    }
     for name in chains:
         found.append(nft.add_chain(nft.BRIDGE, TABLE, name))
     for name, rules in chains.items():
@@ -106,16 +113,23 @@ def _is_group(yes: int) -> bytes:
 def _from_port() -> Iterator[bytes]:
     target = meta(nft.META_MARK, R) + load(LINK, 0, 6, R + 1)
     yield _is_group(1) + verdict(nft.GOTO, "to_all")
-    yield target + lookup("members") + verdict(nft.ACCEPT)
+    yield target + lookup("members") + verdict(nft.GOTO, "to_member")
     yield target + lookup("shared") + verdict(nft.GOTO, "to_all")
     yield verdict(nft.DROP)
+
+
+def _to_member() -> Iterator[bytes]:
+    """The mark has said its own; for the device of a Geneve segment it now says which host the frame is for."""
+    yield meta(nft.META_OIF, R) + load(LINK, 0, 6, R + 1) + lookup("hosts", R, R + 4) + set_mark(R + 4)
+    yield verdict(nft.ACCEPT)
 
 
 _LISTENS = meta(nft.META_MARK, R) + meta(nft.META_OIF, R + 1) + lookup("listeners") + verdict(nft.ACCEPT)
 
 
 def _to_all() -> Iterator[bytes]:
-    yield meta(nft.META_OIF) + lookup("tunnels") + verdict(nft.ACCEPT)
+    # Without a mark it is for all hosts.
+    yield meta(nft.META_OIF) + lookup("tunnels") + mark(0) + verdict(nft.ACCEPT)
     yield _LISTENS
     yield verdict(nft.DROP)
 

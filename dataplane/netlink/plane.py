@@ -42,6 +42,7 @@ from dataplane.model import (
 )
 from dataplane.netlink.book import Book, Change
 from dataplane.netlink.filter import number
+from dataplane.netlink.geneve import why_no_geneve
 from dataplane.netlink.installer import Installer
 from dataplane.netlink.items import ElementItem, Item, MacItem, TapItem
 from dataplane.netlink.links import Links
@@ -58,6 +59,7 @@ from dataplane.netlink.wiring import Wiring
 
 _AGAIN_AFTER_S = 5.0
 _CLOSE_WAIT_S = 0.5
+_TUNNELS = frozenset({NetworkType.VXLAN, NetworkType.GENEVE})
 _log = logging.getLogger(__name__)
 
 
@@ -66,6 +68,7 @@ class NetlinkDataPlane(DataPlane):
 
     def __init__(self, settings: NetlinkSettings) -> None:
         self._settings = settings
+        self._lacks = {kind: why for kind, why in ((NetworkType.GENEVE, why_no_geneve()),) if why}
         self._lock = threading.RLock()
         self._book = Book()
         self._population = Population()
@@ -85,7 +88,7 @@ class NetlinkDataPlane(DataPlane):
 
     @property
     def capabilities(self) -> Capabilities:
-        return Capabilities(network_types=frozenset({NetworkType.VXLAN}))
+        return Capabilities(network_types=_TUNNELS - self._lacks.keys(), lacks=self._lacks)
 
     def open(self, listener: Callable[[Event], None]) -> None:
         self._listener = listener
@@ -386,10 +389,11 @@ class NetlinkDataPlane(DataPlane):
         self._listener(Punt(PuntReason.DHCP, port_id, frame))
 
     def describe(self) -> Mapping[str, Any]:
+        ports = {NetworkType.VXLAN: self._settings.vxlan_port, NetworkType.GENEVE: self._settings.geneve_port}
         with self._lock:
             return {
                 "kind": "netlink",
-                "tunnels": {"VXLAN": self._settings.vxlan_port},
+                "tunnels": {kind.name: ports[kind] for kind in sorted(self.capabilities.network_types)},
                 "wired_ports": len(self._wiring),
                 "routers": len(self._routers),
                 "objects": self._book.count(),

@@ -42,7 +42,7 @@ class World:
 
     def __init__(self) -> None:
         self.plane = RecordingPlane()
-        self.engine = Engine(self.plane, EngineSettings(frozenset({HERE}), NetworkType.VXLAN, not_ready_wait_s=0.2))
+        self.engine = Engine(self.plane, EngineSettings(frozenset(), HERE, NetworkType.VXLAN, not_ready_wait_s=0.2))
         self.asked: queue.SimpleQueue[tuple[Mapping[str, Inquiry], Future[Answers]]] = queue.SimpleQueue()
         self.engine.packets.ask_with(self.ask, Limits(deadline_s=WAIT_S, push_wait_s=WAIT_S, look_again_s=WAIT_S))
         self.engine.start()
