@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -230,3 +231,26 @@ def test_what_was_learned_is_forgotten_when_told_so(cloud: Cloud, controller: Co
     guest.flush_neighbours()
     assert guest.ping(b.ip, timeout=3.0).received == 1
     assert controller.destinations() == [b.ip, b.ip]
+
+
+def test_a_scan_keeps_nobody_from_asking(cloud: Cloud, controller: Controller) -> None:
+    vpc = cloud.vpc()
+    net = vpc.subnet("10.0.0.0/16")
+    a, b, c = vpc.nic(cloud.one, net), vpc.nic(cloud.one, net), vpc.nic(cloud.two, net)
+    scanner, guest, _ = cloud.guests(a, b, c)
+    secretive = Secretive(cloud, vpc, [a, b, c])
+    controller.decide = lambda one: (
+        secretive.tell_first(one) if one.destination_ip == c.ip else common_pb2.FAILURE
+    )
+    with scanner.namespace.socket(socket.AF_PACKET, socket.SOCK_RAW, 0) as out:
+        out.bind(("eth0", 0))
+        scan = [arp_request(a.mac, a.ip, net.at(1000 + number)) for number in range(5000)]
+        for frame in scan[:4000]:
+            out.send(frame)
+        before = len(controller.asked)
+        assert guest.ping(c.ip, timeout=3.0).received == 1
+        for frame in scan[4000:]:
+            out.send(frame)
+        assert guest.ping(c.ip).received == 1
+    assert before < len(scan), "most of a scan is not asked about"
+    eventually(lambda: cloud.one.agent.status()["on_demand"]["pending"] == 0, "nothing waits")

@@ -248,10 +248,12 @@ class Devices:
 class SwitchlessOvs:
     """The Open vSwitch data plane without Open vSwitch: `flows` is what the switch would have."""
 
-    def __init__(self, ofports: Mapping[str, int]) -> None:
+    def __init__(self, ofports: Mapping[str, int], **more: Any) -> None:
+        """`more` are settings of the plane."""
         self.table = FlowTable()
         self.programmer = TableProgrammer(self.table)
-        settings = OvsSettings(Path("/nowhere"), "unix:/nowhere/db.sock", "br-test", "system", bytes((192, 0, 2, 11)))
+        address = bytes((192, 0, 2, 11))
+        settings = OvsSettings(Path("/nowhere"), "unix:/nowhere/db.sock", "br-test", "system", address, **more)
         self.plane: Any = OvsDataPlane(settings)
         self.plane._ovsdb = Devices(ofports)
         self.plane._wiring = Wiring(self.plane._ovsdb, "br-test")

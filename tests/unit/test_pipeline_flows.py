@@ -9,8 +9,10 @@ from collections.abc import Iterable, Sequence
 import pytest
 
 from dataplane.addresses import host_prefix, parse_address, parse_mac, parse_prefix
+from dataplane.base import Batch
 from dataplane.model import (
     FixedIp,
+    Kind,
     Layer,
     Neighbor,
     NeighborWanted,
@@ -35,6 +37,7 @@ from dataplane.ovs.pipeline.static import punt_flows, static_flows
 from dataplane.ovs.pipeline.subnet import subnet_flows
 from dataplane.ovs.pipeline.unknown import PORT_METERS, meter_of, unknown_flows, unresolved_flows
 from tests.unit.desired_world import THERE, pair, port, subnet
+from tests.unit.fake_plane import SwitchlessOvs
 
 SEGMENT = Segment(NetworkType.VXLAN, 10)
 TUNNELS = {NetworkType.VXLAN: 65001, NetworkType.GENEVE: 65002}
@@ -296,3 +299,15 @@ def test_what_is_asked_for_stands_above_what_is_flooded_or_dropped() -> None:
     known = [flow for flow in port_flows(wanted_port(S), 7) if flow.table == Table.RESOLVE]
     assert all(below.priority < flow.priority for flow in asked for below in of_all)
     assert all(flow.priority < above.priority for flow in asked for above in known)
+
+
+def test_without_a_controller_nothing_is_handed_up_and_with_one_each_port_is() -> None:
+    value = wanted_port(S)
+    bare, asking = SwitchlessOvs({"p": 7}), SwitchlessOvs({"p": 7}, on_demand=True)
+    for host in (bare, asking):
+        host.apply([Batch(Kind.SUBNET, (S,)), Batch(Kind.PORT, (value,))])
+    differing = {flow[:2] for flow in asking.flows.keys() - bare.flows.keys()}
+    assert differing == {(Table.RESOLVE, 20), (Table.UNKNOWN, 100)}
+    assert not bare.flows.keys() - asking.flows.keys()
+    asking.apply([Batch(Kind.PORT, removals=("p",)), Batch(Kind.SUBNET, removals=("s",))])
+    asking.assert_empty()
