@@ -47,7 +47,9 @@ def traces(host: Namespace) -> tuple[list[str], list[str], list[str], str]:
     )
 
 
-@pytest.mark.parametrize("rounds", [ROUNDS, pytest.param(MANY_ROUNDS, marks=[pytest.mark.long, pytest.mark.timeout(1200)])])
+@pytest.mark.parametrize(
+    "rounds", [ROUNDS, pytest.param(MANY_ROUNDS, marks=[pytest.mark.long, pytest.mark.timeout(1200)])]
+)
 def test_rounds_of_making_and_removing_leave_nothing(host: Namespace, rounds: int) -> None:
     plane, _ = open_plane(host)
 
