@@ -78,6 +78,10 @@ class Book:
     def owners(self, item: Item) -> list[Key]:
         return list(self._claims.get(item, ()))
 
+    def value_of(self, item: Item) -> Value | Nothing:
+        """The value that stands."""
+        return self._installed.get(item, NOTHING)
+
     def take_evictions(self) -> list[Change]:
         """What stands on a router's leg that is to be made anew, elsewhere or otherwise: the leg and all that goes
         with it. To be removed, and followed by `done`, before the changes are taken."""

@@ -41,17 +41,20 @@ from dataplane.model import (
     Wanted,
 )
 from dataplane.netlink.book import Book, Change
-from dataplane.netlink.dhcp import DhcpSockets, send_frame
+from dataplane.netlink.filter import number
 from dataplane.netlink.geneve import why_no_geneve
 from dataplane.netlink.installer import Installer
-from dataplane.netlink.items import Item
+from dataplane.netlink.items import ElementItem, Item
 from dataplane.netlink.links import Links
 from dataplane.netlink.names import mark_of, segment_id
+from dataplane.netlink.nft import key_bytes
 from dataplane.netlink.notices import Notices, Suspicion
 from dataplane.netlink.population import Population
 from dataplane.netlink.render import neighbor_items, only_items, port_items, router_items, subnet_items
 from dataplane.netlink.rtnl import Link
 from dataplane.netlink.settings import NetlinkSettings
+from dataplane.netlink.sockets import DHCP_REQUESTS, PacketSockets, send_frame
+from dataplane.netlink.unknown import UnknownTargets
 from dataplane.netlink.upkeep import Upkeep
 from dataplane.netlink.wire import KernelError
 from dataplane.netlink.wiring import Wiring
@@ -75,7 +78,8 @@ class NetlinkDataPlane(DataPlane):
         self._links = Links(self._on_link, self._on_port_setting)
         self._own_devices = PortDevices(settings.devices)
         self._wiring = Wiring(self._links, self._own_devices)
-        self._sockets = DhcpSockets(self._hand_up)
+        self._sockets = PacketSockets("netlink-dhcp", DHCP_REQUESTS, self._hand_up)
+        self._unknown = UnknownTargets(lambda punt: self._listener(punt), self._address_of, settings.on_demand)
         self._dhcp: set[str] = set()
         self._routers: dict[str, RouterWanted] = {}
         self._router_of: dict[str, str] = {}
@@ -94,6 +98,7 @@ class NetlinkDataPlane(DataPlane):
     def open(self, listener: Callable[[Event], None]) -> None:
         self._listener = listener
         self._sockets.start()
+        self._unknown.start()
         self._starter.start()
 
     def close(self) -> None:
@@ -101,6 +106,7 @@ class NetlinkDataPlane(DataPlane):
         if self._starter.is_alive():
             self._starter.join(1.0)
         self._sockets.close()
+        self._unknown.close()
         self._links.close()
         if self._notices is not None:
             self._notices.close()
@@ -156,6 +162,7 @@ class NetlinkDataPlane(DataPlane):
                 self._derive()
                 self._install(installer, problems)
                 self._dismiss([Key(batch.kind, name) for batch in batches for name in batch.removals], problems)
+                self._unknown.listen()
             except (OSError, KernelError) as problem:
                 raise DataPlaneError(f"the kernel does not do what it is asked: {problem}") from problem
         problems.update(unmade)
@@ -232,6 +239,7 @@ class NetlinkDataPlane(DataPlane):
                 self._routers[wanted.id] = wanted
                 self._router_of.update((routed.subnet.id, wanted.id) for routed in wanted.subnets)
                 self._set_router(wanted)
+                self._unknown.set_router(wanted)
             case DhcpWanted():
                 self._dhcp.add(wanted.id)
                 return self._refresh_port(wanted.id)
@@ -254,6 +262,7 @@ class NetlinkDataPlane(DataPlane):
                 self._population.enter(key, ())
             case Kind.ROUTER:
                 self._forget_router(resource_id)
+                self._unknown.forget_router(resource_id)
                 self._book.set(key, {})
             case Kind.SUBNET:
                 self._book.set(key, {})
@@ -299,6 +308,7 @@ class NetlinkDataPlane(DataPlane):
             self._sockets.ignore(wanted.id)
         items = port_items(wanted, link.ifindex, link.name, hands_up_dhcp=hands_up)
         self._book.set(Key(Kind.PORT, wanted.id), items)
+        self._unknown.set_port(wanted)
         return None
 
     def _refresh_port(self, port_id: str) -> Outcome | None:
@@ -308,6 +318,7 @@ class NetlinkDataPlane(DataPlane):
     def _unwire(self, port_id: str) -> None:
         key = Key(Kind.PORT, port_id)
         self._book.set(key, {})
+        self._unknown.forget_port(port_id)
         self._population.enter(key, ())
         self._population.settle(port_id, {})
 
@@ -400,6 +411,18 @@ class NetlinkDataPlane(DataPlane):
             except OSError as problem:
                 _log.debug("a frame for port %s is lost: %s", port_id, problem)
 
+    def resubmit(self, punt: Punt) -> None:
+        link = self._wiring.device_of(punt.port_id)
+        try:
+            self._unknown.answer(punt, link.name if link is not None else None)
+        except OSError as problem:
+            _log.debug("an answer for port %s is lost: %s", punt.port_id, problem)
+
+    def _address_of(self, subnet_id: str, address: bytes) -> bytes | None:
+        with self._lock:
+            stands = self._book.value_of(ElementItem("addresses", key_bytes(number(mark_of(subnet_id)), address)))
+        return stands if isinstance(stands, bytes) else None
+
     def _hand_up(self, port_id: str, frame: bytes) -> None:
         self._listener(Punt(PuntReason.DHCP, port_id, frame))
 
@@ -412,4 +435,5 @@ class NetlinkDataPlane(DataPlane):
                 "wired_ports": len(self._wiring),
                 "routers": len(self._routers),
                 "objects": self._book.count(),
+                "unknown_dropped": self._unknown.dropped,
             }
