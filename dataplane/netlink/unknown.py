@@ -164,6 +164,12 @@ class UnknownTargets:
             with self._lock:
                 self._listening.add(name)
 
+    def listen_again(self) -> None:
+        """Devices may have been made anew under their names."""
+        with self._lock:
+            self._listening.clear()
+        self.listen()
+
     # -- questions and answers
 
     def _asked(self, tunnel: str, frame: bytes) -> None:
