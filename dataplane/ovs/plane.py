@@ -109,12 +109,8 @@ class OvsDataPlane(DataPlane):
         )
         self._wiring = Wiring(self._ovsdb, settings.bridge)
         self._punts = Punts(
-            self._wiring.port_at,
-            self._subnet_keys.find,
-            self._packets.to_port,
-            self._packets.through_tables,
-            self._hand_up,
-            settings.tunnel_mtu,
+            self._wiring.port_at, self._subnet_keys.find, self._packets.to_port, self._packets.through_tables,
+            self._hand_up, settings.tunnel_mtu,
         )
         self._reattacher = Reattacher(self._ovsdb, settings.confirm_timeout_s)
         self._maker = DeviceMaker(settings.devices, self._ovsdb, settings.confirm_timeout_s)
@@ -127,18 +123,8 @@ class OvsDataPlane(DataPlane):
             on_flow_updates=lambda updates: self._drift.note(updates),
             on_bridge_made=self._reattacher.bridge_made,
         )
-        self._audit = Audit(
-            settings,
-            self._lock,
-            self._book,
-            self._neighbors,
-            self._members,
-            self._wiring,
-            self._ovsdb,
-            self._maker,
-            self._fixed,
-            self._activity,
-        )
+        books = (self._book, self._neighbors, self._members, self._wiring, self._ovsdb)
+        self._audit = Audit(settings, self._lock, *books, self._maker, self._fixed, self._activity)
         self._drift = DriftWatch(self._look_at)
 
     @property
