@@ -6,7 +6,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from dataplane.base import (
     Applied,
@@ -44,16 +44,18 @@ from dataplane.netlink.book import Book, Change
 from dataplane.netlink.filter import number
 from dataplane.netlink.geneve import why_no_geneve
 from dataplane.netlink.installer import Installer
-from dataplane.netlink.items import ElementItem, Item, MacItem, TapItem
+from dataplane.netlink.items import ElementItem, Item
 from dataplane.netlink.links import Links
-from dataplane.netlink.names import bridge_name, mark_of, segment_id
+from dataplane.netlink.names import mark_of, segment_id
 from dataplane.netlink.nft import key_bytes
+from dataplane.netlink.notices import Notices, Suspicion
 from dataplane.netlink.population import Population
 from dataplane.netlink.render import neighbor_items, only_items, port_items, router_items, subnet_items
 from dataplane.netlink.rtnl import Link
 from dataplane.netlink.settings import NetlinkSettings
 from dataplane.netlink.sockets import DHCP_REQUESTS, PacketSockets, send_frame
 from dataplane.netlink.unknown import UnknownTargets
+from dataplane.netlink.upkeep import Upkeep
 from dataplane.netlink.wire import KernelError
 from dataplane.netlink.wiring import Wiring
 
@@ -61,6 +63,7 @@ _AGAIN_AFTER_S = 5.0
 _CLOSE_WAIT_S = 0.5
 _TUNNELS = frozenset({NetworkType.VXLAN, NetworkType.GENEVE})
 _log = logging.getLogger(__name__)
+_T = TypeVar("_T")
 
 
 class NetlinkDataPlane(DataPlane):
@@ -72,7 +75,7 @@ class NetlinkDataPlane(DataPlane):
         self._lock = threading.RLock()
         self._book = Book()
         self._population = Population()
-        self._links = Links(self._on_link)
+        self._links = Links(self._on_link, self._on_port_setting)
         self._own_devices = PortDevices(settings.devices)
         self._wiring = Wiring(self._links, self._own_devices)
         self._sockets = PacketSockets("netlink-dhcp", DHCP_REQUESTS, self._hand_up)
@@ -82,6 +85,8 @@ class NetlinkDataPlane(DataPlane):
         self._router_of: dict[str, str] = {}
         self._marks: dict[int, str] = {}
         self._installer: Installer | None = None
+        self._notices: Notices | None = None
+        self._upkeep: Upkeep | None = None
         self._listener: Callable[[Event], None] = lambda event: None
         self._closing = threading.Event()
         self._starter = threading.Thread(target=self._bring_up, name="netlink-start", daemon=True)
@@ -103,9 +108,11 @@ class NetlinkDataPlane(DataPlane):
         self._sockets.close()
         self._unknown.close()
         self._links.close()
+        if self._notices is not None:
+            self._notices.close()
         # What is in hand ends at its next request; it is not waited for longer than that.
         held = self._lock.acquire(timeout=_CLOSE_WAIT_S)
-        installer, self._installer = self._installer, None
+        installer, self._installer, self._upkeep = self._installer, None, None
         if installer is not None:
             installer.close()
         if held:
@@ -114,18 +121,22 @@ class NetlinkDataPlane(DataPlane):
     def _bring_up(self) -> None:
         while not self._closing.is_set():
             installer: Installer | None = None
+            notices = Notices(self._on_suspicion)
             try:
-                installer = Installer(self._settings)
+                installer = Installer(self._settings, notices)
                 installer.prepare()
                 self._links.start()
             except (KernelError, OSError) as problem:
+                notices.close()
                 if installer is not None:
                     installer.close()
                 self._listener(Lost(f"the kernel cannot be programmed: {problem}"))
                 self._closing.wait(_AGAIN_AFTER_S)
                 continue
-            self._installer = installer
-            self._listener(Ready())
+            tell = self._listener
+            self._upkeep = Upkeep(self._lock, self._book, installer, self._settings, self._put_back, tell)
+            self._notices, self._installer = notices, installer
+            tell(Ready())
             return
 
     # -- programming --------------------------------------------------------------------------------------------
@@ -150,12 +161,21 @@ class NetlinkDataPlane(DataPlane):
                         self._remove(batch.kind, resource_id)
                 self._derive()
                 self._install(installer, problems)
+                self._dismiss([Key(batch.kind, name) for batch in batches for name in batch.removals], problems)
                 self._unknown.listen()
             except (OSError, KernelError) as problem:
                 raise DataPlaneError(f"the kernel does not do what it is asked: {problem}") from problem
         problems.update(unmade)
         problems.update(self._remove_devices(batches))
         return Applied(problems, int((time.perf_counter() - started) * 1e6))
+
+    def _dismiss(self, removed: Sequence[Key], problems: dict[Key, Outcome]) -> None:
+        """What an earlier agent programmed of these goes too."""
+        try:
+            if self._upkeep is not None:
+                self._upkeep.dismiss(removed)
+        except KernelError as problem:
+            problems.update((key, failed(f"not removed: {problem}")) for key in removed)
 
     # -- devices that the agent makes itself: not under the lock, it has no part in that
 
@@ -327,10 +347,17 @@ class NetlinkDataPlane(DataPlane):
     # -- devices come and go ------------------------------------------------------------------------------------
 
     def _on_link(self, before: Link | None, after: Link | None) -> None:
+        link = after or before
+        if link is not None:
+            self._on_port_setting(link.ifindex)
         with self._lock:
             concerned = frozenset(name for name in self._wiring.concerned(before, after) if self._differs(name))
         if concerned:
             self._listener(DevicesChanged(concerned))
+
+    def _on_port_setting(self, index: int) -> None:
+        if self._notices is not None:
+            self._notices.suspect_link(index)
 
     def _differs(self, port_id: str) -> bool:
         wanted, wired = self._wiring.port(port_id), self._wiring.device_of(port_id)
@@ -339,15 +366,7 @@ class NetlinkDataPlane(DataPlane):
         found = self._wiring.find(wanted)
         if found is None or wired is None:
             return found is not wired
-        if (found.ifindex, found.name) != (wired.ifindex, wired.name):
-            return True
-        bridge = self._links.named(bridge_name(wanted.subnets[0].ref.segment))
-        if bridge is None or found.master == bridge.ifindex:
-            return False
-        # Somebody has taken it out of the bridge, and its forwarding entries went with that.
-        of_port = self._book.of(Key(Kind.PORT, port_id))
-        self._book.distrust(item for item in of_port if isinstance(item, TapItem | MacItem))
-        return True
+        return (found.ifindex, found.name) != (wired.ifindex, wired.name)
 
     def set_tunnel_address(self, address: bytes) -> None:
         raise DataPlaneError("the tunnel address of this data plane cannot change while it runs")
@@ -355,13 +374,32 @@ class NetlinkDataPlane(DataPlane):
     # -- what stands ---------------------------------------------------------------------------------------------
 
     def check(self) -> Survey:
-        return Survey()
+        return self._kept_up(lambda upkeep: upkeep.check())
 
     def survey(self, unsettled: Collection[Key]) -> Survey:
-        return Survey()
+        return self._kept_up(lambda upkeep: upkeep.survey(unsettled))
 
     def sweep(self, leftovers: Sequence[Leftover]) -> int:
-        return 0
+        return self._kept_up(lambda upkeep: upkeep.sweep(leftovers))
+
+    def _kept_up(self, work: Callable[[Upkeep], _T]) -> _T:
+        upkeep = self._upkeep
+        if upkeep is None:
+            raise DataPlaneError("the kernel's netlink sockets are not open")
+        try:
+            return work(upkeep)
+        except (OSError, KernelError) as problem:
+            raise DataPlaneError(f"the kernel does not do what it is asked: {problem}") from problem
+
+    def _on_suspicion(self, suspicion: Suspicion) -> None:
+        if self._upkeep is not None:
+            self._upkeep.heal(suspicion)
+
+    def _put_back(self) -> Collection[Key]:
+        problems: dict[Key, Outcome] = {}
+        if self._installer is not None:
+            self._install(self._installer, problems)
+        return problems.keys()
 
     # -- packets ------------------------------------------------------------------------------------------------
 
@@ -382,7 +420,7 @@ class NetlinkDataPlane(DataPlane):
 
     def _address_of(self, subnet_id: str, address: bytes) -> bytes | None:
         with self._lock:
-            stands = self._book.installed(ElementItem("addresses", key_bytes(number(mark_of(subnet_id)), address)))
+            stands = self._book.value_of(ElementItem("addresses", key_bytes(number(mark_of(subnet_id)), address)))
         return stands if isinstance(stands, bytes) else None
 
     def _hand_up(self, port_id: str, frame: bytes) -> None:
