@@ -350,6 +350,7 @@ class NetlinkDataPlane(DataPlane):
         link = after or before
         if link is not None:
             self._on_port_setting(link.ifindex)
+            self._unknown.device_changed(link.name)
         with self._lock:
             concerned = frozenset(name for name in self._wiring.concerned(before, after) if self._differs(name))
         if concerned:
