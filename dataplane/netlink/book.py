@@ -7,7 +7,7 @@ object that several owners want stands until the last gives it up; its value is 
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from dataplane.model import Key
@@ -70,6 +70,23 @@ class Book:
             self._by_owner[owner] = items
         else:
             self._by_owner.pop(owner, None)
+
+    def adopt(self, owner: Key, items: Items, standing: Iterable[Item]) -> None:
+        """Take over somebody's objects, of which these stand. He has none here yet."""
+        self._by_owner[owner] = items
+        for item, value in items.items():
+            self._claims.setdefault(item, {})[owner] = value
+        for item in standing:
+            self._installed[item] = items[item]
+
+    def concerns(self, item: Item) -> bool:
+        """Whether somebody wants it, or it stands, or it is to be changed."""
+        return item in self._claims or item in self._installed or item in self._touched
+
+    def wanted(self) -> Iterator[tuple[Item, Value, list[Key]]]:
+        """Every object that somebody wants, with the value that counts and all that want it."""
+        for item, claims in self._claims.items():
+            yield item, claims[next(reversed(claims))], list(claims)
 
     def of(self, owner: Key) -> Items:
         return self._by_owner.get(owner, {})

@@ -64,6 +64,8 @@ class _LegDevices(NamedTuple):
 
 
 Work = list[tuple[Item, Request]]
+Element = tuple[bytes, bytes]
+"""Key and data of an element of the filter."""
 
 
 class Installer:
@@ -103,6 +105,39 @@ class Installer:
     def _transact(self, requests: Sequence[Request]) -> None:
         if requests:
             self._filter.transact(requests, nft.BEGIN, nft.END)
+
+    # -- what those need who install neighbours
+
+    @property
+    def route(self) -> Channel:
+        return self._route
+
+    def tunnel_of(self, segment: Segment) -> int | None:
+        """The index of its tunnel device."""
+        devices = self._segments.get(segment)
+        return None if devices is None else devices.tunnel
+
+    def take_inherited(self, set_name: str, elements: Sequence[Element]) -> tuple[list[Element], list[Element]]:
+        """(those that an earlier agent has left with other data, those that do not stand as they are)."""
+        inherited = self._inherited.elements
+        if not inherited:
+            return [], list(elements)
+        other, missing = [], []
+        for key, data in elements:
+            stands = inherited.pop((set_name, key), None)
+            if stands != data:
+                missing.append((key, data))
+                if stands is not None:
+                    other.append((key, stands))
+        return other, missing
+
+    def forget_resolved(self, mark: bytes, addresses: Iterable[bytes]) -> None:
+        """Addresses of the subnet with this mark that are elsewhere now: its router resolves them again."""
+        subnet_id = self._legs_by_mark.get(mark)
+        if subnet_id is not None:
+            leg = self._legs[subnet_id]
+            requests = [rtnl.forget_neighbor(leg.inside, address) for address in addresses]
+            self._routers[leg.router_id].channel.submit(requests)
 
     # -- changes
 
@@ -274,16 +309,12 @@ class Installer:
 
     def _forget_resolved(self, changes: Iterable[Change]) -> None:
         """An address that is elsewhere now: the routers resolve it again."""
-        by_router: dict[str, list[Request]] = {}
+        by_mark: dict[bytes, list[bytes]] = {}
         for item, before, _ in changes:
             if isinstance(item, ElementItem) and item.set_name == "addresses" and before is not NOTHING:
-                subnet_id = self._legs_by_mark.get(item.key[:4])
-                if subnet_id is not None:
-                    leg = self._legs[subnet_id]
-                    request = rtnl.forget_neighbor(leg.inside, item.key[4:])
-                    by_router.setdefault(leg.router_id, []).append(request)
-        for router_id, requests in by_router.items():
-            self._routers[router_id].channel.submit(requests)
+                by_mark.setdefault(item.key[:4], []).append(item.key[4:])
+        for mark, addresses in by_mark.items():
+            self.forget_resolved(mark, addresses)
 
     # -- ports in bridges, forwarding entries
 
@@ -401,16 +432,16 @@ class Installer:
         if not groups:
             return
         try:
-            self._transact_in_parts([request for _, requests in groups for request in requests])
+            self.transact_in_parts([request for _, requests in groups for request in requests])
         except KernelError:
             for items, requests in groups:
                 try:
-                    self._transact_in_parts(requests)
+                    self.transact_in_parts(requests)
                 except KernelError as problem:
                     self._failed.update((item, str(problem)) for item in items)
 
-    def _transact_in_parts(self, requests: Sequence[Request]) -> None:
-        """One transaction, but for what is too large for one message to the kernel."""
+    def transact_in_parts(self, requests: Sequence[Request]) -> None:
+        """One transaction of the filter, but for what is too large for one message. Raises KernelError, OSError."""
         part: list[Request] = []
         size = 0
         for request in requests:
