@@ -94,7 +94,8 @@ def _remove_forwarding(
         return []
     macs = [one.neighbor.mac for one in neighbors]
     refused = installer.route.submit_alike(*rtnl.delete_remote_mac_requests(tunnel, macs))
-    return list({index // 2: neighbors[index // 2] for index, code in refused.items() if code not in rtnl.GONE}.values())
+    standing = {index // 2 for index, code in refused.items() if code not in rtnl.GONE}
+    return [neighbors[index] for index in sorted(standing)]
 
 
 def _transacted(installer: Installer, requests: Sequence[Request]) -> bool:
