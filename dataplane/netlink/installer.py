@@ -12,6 +12,7 @@ from dataplane.netlink import nft, rtnl
 from dataplane.netlink.book import NOTHING, Change
 from dataplane.netlink.channel import NETFILTER, ROUTE, Channel
 from dataplane.netlink.filter import SETS, leg_rules, number, static_requests
+from dataplane.netlink.hooks import Hooks, own_chain, without_chain
 from dataplane.netlink.inheritance import Inheritance, read_inheritance
 from dataplane.netlink.items import (
     ElementItem,
@@ -37,7 +38,6 @@ from dataplane.netlink.names import (
     leg_inside,
     leg_name,
     namespace_name,
-    port_chain,
     segment_id,
     tunnel_name,
 )
@@ -82,6 +82,7 @@ class Installer:
         self._routers: dict[str, Namespace] = {}
         self._inherited = Inheritance({}, {})
         self._failed: dict[Item, str] = {}
+        self._hooks = Hooks(self._transact)
 
     def close(self) -> None:
         """What is installed stays."""
@@ -100,6 +101,7 @@ class Installer:
         except KernelError as failure:
             if failure.code != _EEXIST:
                 raise
+        self._hooks.prepare()
         self._inherited = read_inheritance(self._route, self._filter)
 
     def _transact(self, requests: Sequence[Request]) -> None:
@@ -250,7 +252,7 @@ class Installer:
             self._route.demand([*([rtnl.delete_link(name)] if known is not None else []), make])
         try:
             index = socket.if_nametoindex(name)
-            self._transact(_chain(index, name, leg_rules(leg.mark)))
+            self._transact(own_chain(index, name, leg_rules(leg.mark)))
             self._route.demand([rtnl.no_learning(index, about), *_finish(index, ALIAS + subnet_id, about)])
             born = self._inside(router, inside)
             inside_index = born.ifindex if born is not None else 0
@@ -274,7 +276,7 @@ class Installer:
             return
         self._legs_by_mark.pop(leg.mark, None)
         self._route.demand([rtnl.delete_link(leg_name(change.item.subnet_id))])
-        self._transact(_without_chain(leg.outside))
+        self._transact(without_chain(leg.outside))
 
     def _in_routers(self, changes: Iterable[Change]) -> None:
         """Routes and rules, in few sends per router."""
@@ -390,7 +392,9 @@ class Installer:
         items: dict[str, list[Item]] = {}
         for item, before, after in added:
             if isinstance(item, TapItem) and isinstance(after, Tap):
-                groups.append(([item], _chain(item.ifindex, after.name, after.rules)))
+                groups.append(([item], self._hooks.hook(item.ifindex, after)))
+                if isinstance(before, Tap) and before.name != after.name:
+                    self._hooks.unhook(item.ifindex, before.name)
             elif isinstance(item, ElementItem):
                 key = self._key(item)
                 if key is None:
@@ -418,8 +422,9 @@ class Installer:
         gone: dict[str, list[tuple[bytes, bytes]]] = {}
         items: dict[str, list[Item]] = {}
         for item, before, _ in removed:
-            if isinstance(item, TapItem):
-                groups.append(([item], _without_chain(item.ifindex)))
+            if isinstance(item, TapItem) and isinstance(before, Tap):
+                groups.append(([item], without_chain(item.ifindex)))
+                self._hooks.unhook(item.ifindex, before.name)
             elif isinstance(item, ElementItem) and (key := self._key(item)) is not None:
                 gone.setdefault(item.set_name, []).append((key, _data(before)))
                 items.setdefault(item.set_name, []).append(item)
@@ -478,22 +483,3 @@ def _finish(index: int, alias: str, about: str) -> list[Request]:
 
 def _data(value: Value | object) -> bytes:
     return value if isinstance(value, bytes) else b""
-
-
-def _chain(index: int, device: str, rules: Iterable[bytes]) -> list[Request]:
-    chain = port_chain(index)
-    requests = [
-        nft.add_base_chain(nft.NETDEV, TABLE, chain, 0, 0, nft.DROP, device),
-        nft.flush_chain(nft.NETDEV, TABLE, chain),
-    ]
-    return requests + [nft.add_rule(nft.NETDEV, TABLE, chain, rule) for rule in rules]
-
-
-def _without_chain(index: int) -> list[Request]:
-    """Some kernels remove a chain with its device; so it is made first, which is nothing if it is there."""
-    chain = port_chain(index)
-    return [
-        nft.add_chain(nft.NETDEV, TABLE, chain),
-        nft.flush_chain(nft.NETDEV, TABLE, chain),
-        nft.delete_chain(nft.NETDEV, TABLE, chain),
-    ]

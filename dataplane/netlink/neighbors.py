@@ -79,6 +79,8 @@ class NeighborBook:
         self._places: dict[SubnetRef, tuple[_InSegment, _InSubnet]] = {}
         self._arriving: dict[SubnetRef, Group] = {}
         self._moving: dict[SubnetRef, Group] = {}
+        self._stood: dict[str, NeighborWanted] = {}
+        """How those that are moving stand until then."""
         self._leaving: dict[SubnetRef, Group] = {}
         self._changed: dict[Segment, None] = {}
 
@@ -209,20 +211,21 @@ class NeighborBook:
             arriving[wanted.id] = wanted
         else:
             self._moving.setdefault(ref, {})[wanted.id] = wanted
+            self._stood.setdefault(wanted.id, before)
 
     def remove(self, neighbor_ids: Iterable[str]) -> None:
         for neighbor_id in neighbor_ids:
             if neighbor_id in self._known:
-                wanted, fresh = self._leave(neighbor_id)
-                if not fresh:
-                    self._leaving.setdefault(wanted.subnets[0], {})[neighbor_id] = wanted
+                _, stood = self._leave(neighbor_id)
+                if stood is not None:
+                    self._leaving.setdefault(stood.subnets[0], {})[neighbor_id] = stood
             elif neighbor_id in self._general:
                 self._general.discard(neighbor_id)
                 self._book.set(Key(Kind.NEIGHBOR, neighbor_id), {})
                 self._population.enter(Key(Kind.NEIGHBOR, neighbor_id), ())
 
-    def _leave(self, neighbor_id: str) -> tuple[NeighborWanted, bool]:
-        """Forget one; returns it, and whether it had not been installed yet."""
+    def _leave(self, neighbor_id: str) -> tuple[NeighborWanted, NeighborWanted | None]:
+        """Forget one; returns it as it is wanted, and as it stands, if it does."""
         wanted = self._known.pop(neighbor_id)
         self._doubtful.discard(neighbor_id)
         (ref,) = wanted.subnets
@@ -232,7 +235,9 @@ class NeighborBook:
         self._count(ref.segment, wanted.neighbor.host, -1)
         self._population.shift(ref, -1)
         self._moving.get(ref, {}).pop(neighbor_id, None)
-        return wanted, self._arriving.get(ref, {}).pop(neighbor_id, None) is not None
+        stood = self._stood.pop(neighbor_id, wanted)
+        arriving = self._arriving.get(ref, {}).pop(neighbor_id, None)
+        return wanted, stood if arriving is None else None
 
     # -- the general way
 
@@ -245,14 +250,14 @@ class NeighborBook:
 
     def _into_book(self, neighbor_id: str) -> None:
         """Hand one over to the book, with what stands of it."""
-        wanted, fresh = self._leave(neighbor_id)
+        wanted, stood = self._leave(neighbor_id)
         key, items = Key(Kind.NEIGHBOR, neighbor_id), neighbor_items(wanted)
         self._note_foreign(items)
         self._general.add(neighbor_id)
-        if fresh:
-            self._book.set(key, items)
-        else:
-            self._book.adopt(key, items, (item for item in items if not isinstance(item, _COMMON)))
+        if stood is not None:
+            standing = neighbor_items(stood)
+            self._book.adopt(key, standing, (item for item in standing if not isinstance(item, _COMMON)))
+        self._book.set(key, items)
         self._population.enter(key, wanted.mac_subnets)
 
     def make_room(self, items: Items) -> None:
@@ -303,6 +308,7 @@ class NeighborBook:
         """(to be installed in full, moved to another host), after the changes of the book."""
         taken = self._arriving, self._moving
         self._arriving, self._moving = {}, {}
+        self._stood.clear()
         return taken
 
     def not_removed(self, neighbors: Iterable[NeighborWanted]) -> None:
