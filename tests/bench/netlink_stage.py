@@ -9,11 +9,13 @@ from pathlib import Path
 
 from goalstate_proto.goalstate_pb2 import GoalStateV2
 from tests.bench import goalstates
+from tests.bench.figures import BenchError
 from tests.bench.stage import push, wait_programmed
 from tests.lab import AgentProcess, GuestSpec, Host
 
 TOOL_TIMEOUT = 240.0
 ELEMENTS = re.compile(r"elements = \{(.*?)\}", re.DOTALL)
+BLOCK = re.compile(r"^\t(?:set|map) (\S+) \{\n(.*?)^\t\}", re.DOTALL | re.MULTILINE)
 NEIGHBOR_SETS = (("map", "netdev", "addresses"), ("set", "bridge", "members"), ("map", "bridge", "senders"))
 """Where neighbours have elements: what it is, its family, its name."""
 
@@ -32,8 +34,25 @@ def lay_taps(host: Host, numbers: Sequence[int]) -> None:
 
 
 def ready_netlink_agent(host: Host, numbers: Sequence[int]) -> AgentProcess:
-    """A fresh agent that has programmed the subnet and the ports with these numbers, whose devices are there."""
+    """A fresh agent that has programmed the subnet and the ports with these numbers, whose devices are made."""
     lay_taps(host, numbers)
+    return again_netlink_agent(host, numbers)
+
+
+def elements(host: Host) -> set[tuple[str, str]]:
+    """All elements of the filter, as `nft` shows them: ("FAMILY aca SET", element)."""
+    found: set[tuple[str, str]] = set()
+    for family in ("netdev", "bridge"):
+        listed = host.run("nft", "list", "table", family, "aca", timeout=TOOL_TIMEOUT)
+        for block in BLOCK.finditer(listed):
+            inside = ELEMENTS.search(block[2])
+            if inside is not None:
+                found.update((f"{family} aca {block[1]}", one.strip()) for one in inside[1].split(","))
+    return found
+
+
+def again_netlink_agent(host: Host, numbers: Sequence[int]) -> AgentProcess:
+    """The same, where the devices are there."""
     agent = host.agent()
     agent.wait_ready()
     message = goalstates.add_subnet(GoalStateV2())
@@ -46,7 +65,7 @@ def ready_netlink_agent(host: Host, numbers: Sequence[int]) -> AgentProcess:
 
 @dataclass(frozen=True, slots=True)
 class Entries:
-    """Files with the neighbours' entries, and how many there are of each kind."""
+    """Files with the neighbours' entries."""
 
     forwarding: Path
     """For `bridge -batch`."""
@@ -54,12 +73,11 @@ class Entries:
     """For `nft -f`."""
     resolved: Path
     """For `ip -batch`: a permanent neighbour entry for each address, which we do not need."""
-    counts: tuple[int, int, int]
 
 
 def write_entries(host: Host, directory: Path, addresses: Iterable[tuple[str, str]]) -> Entries:
     """What the host's kernel has of the neighbours; `addresses` are their (IP, MAC)."""
-    bridge, tunnel = _segment_devices(host)
+    bridge, tunnel = segment_devices(host)
     found = json.loads(host.run("bridge", "-j", "fdb", "show", "dev", tunnel, timeout=TOOL_TIMEOUT))
     forwarding = []
     for entry in found:
@@ -69,25 +87,37 @@ def write_entries(host: Host, directory: Path, addresses: Iterable[tuple[str, st
         how = "append" if group else "replace"
         where = "self" if group else "self master"
         forwarding.append(f"fdb {how} {entry['mac']} dev {tunnel} dst {entry['dst']} {where} static")
-    elements, element_count = [], 0
-    for what, family, name in NEIGHBOR_SETS:
-        listed = host.run("nft", "list", what, family, "aca", name, timeout=TOOL_TIMEOUT)
-        inside = ELEMENTS.search(listed)
-        if inside is not None:
-            elements.append(f"add element {family} aca {name} {{{' '.join(inside[1].split())}}}")
-            element_count += inside[1].count(",") + 1
+    found_elements = [(family, name, _elements(host, what, family, name)[0]) for what, family, name in NEIGHBOR_SETS]
+    elements = [f"add element {family} aca {name} {{{inside}}}" for family, name, inside in found_elements]
     resolved = [f"neigh replace {ip} lladdr {mac} dev {bridge} nud permanent" for ip, mac in addresses]
     files = []
     for suffix, lines in (("fdb", forwarding), ("nft", elements), ("neigh", resolved)):
         file = directory / f"entries.{suffix}"
         file.write_text("\n".join(lines) + "\n")
         files.append(file)
-    return Entries(*files, (len(forwarding), element_count, len(resolved)))
+    return Entries(*files)
 
 
-def _segment_devices(host: Host) -> tuple[str, str]:
-    names = host.devices()
-    return tuple(next(name for name in names if name.startswith(kind)) for kind in ("acb", "acv"))  # type: ignore[return-value]
+def segment_devices(host: Host) -> tuple[str, str]:
+    """The bridge and the tunnel of the only segment."""
+    names = sorted(name for name in host.devices() if name.startswith(("acb", "acv")))
+    if len(names) != 2:
+        raise BenchError(f"{host!r} has {len(names)} devices of segments, expected 2")
+    return names[0], names[1]
+
+
+def count_entries(host: Host) -> int:
+    """How many forwarding entries with a destination or by the tunnel's port, and how many elements the kernel has."""
+    _, tunnel = segment_devices(host)
+    forwarding = host.run("bridge", "fdb", "show", "dev", tunnel, timeout=TOOL_TIMEOUT).splitlines()
+    return len(forwarding) + sum(_elements(host, *one)[1] for one in NEIGHBOR_SETS)
+
+
+def _elements(host: Host, what: str, family: str, name: str) -> tuple[str, int]:
+    """All elements of a set on one line, and how many."""
+    listed = host.run("nft", "list", what, family, "aca", name, timeout=TOOL_TIMEOUT)
+    inside = ELEMENTS.search(listed)
+    return (" ".join(inside[1].split()), inside[1].count(",") + 1) if inside is not None else ("", 0)
 
 
 @dataclass(frozen=True, slots=True)
