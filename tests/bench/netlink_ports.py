@@ -6,7 +6,7 @@ from pathlib import Path
 
 from goalstate_proto.goalstate_pb2 import GoalStateV2
 from tests.bench import goalstates
-from tests.bench.figures import BenchError, Report
+from tests.bench.figures import Report
 from tests.bench.netlink_stage import elements, lay_taps, ready_netlink_agent, segment_devices
 from tests.bench.stage import expect_success, fresh_lab, median, percentile, push, wait_programmed
 from tests.lab import AgentProcess, GuestSpec, Host
@@ -126,14 +126,13 @@ def run_cost(report: Report) -> None:
         agent = ready_netlink_agent(host, range(0))
         lay_taps(host, [spare])
         _fill(report, host, agent, range(FEW))
-        few = _costs(agent, spare)
+        few = _costs(agent, spare, 100)
         _fill(report, host, agent, range(FEW, MANY))
-        many = _costs(agent, spare)
-        again = _costs(agent, spare)
+        many = _costs(agent, spare, 200)
     for name in few:
         report.add(
             f"netlink_change_cost.{name}",
-            min(many[name], again[name]),
+            many[name],
             "ms",
             reference=few[name],
             goal=SAME,
@@ -155,12 +154,12 @@ def _fill(report: Report, host: Host, agent: AgentProcess, numbers: range) -> No
         report.progress(f"netlink_change_cost: {part.stop} ports present")
 
 
-def _costs(agent: AgentProcess, spare: int) -> dict[str, float]:
-    """Milliseconds by kind of change: send to confirmed reply."""
+def _costs(agent: AgentProcess, spare: int, revision: int) -> dict[str, float]:
+    """Milliseconds by kind of change, send to confirmed reply; `revision` is that of the first."""
     where = spare // PER_SUBNET
     goalstates_of: dict[str, Callable[[int], GoalStateV2]] = {
         "port": lambda turn: _port(spare, where, gone=turn % 2 == 1),
-        "element": lambda turn: _port(0, 0, pair=f"10.200.0.{turn % 2 + 1}", revision=turn + 2),
+        "element": lambda turn: _port(0, 0, pair=f"10.200.0.{turn % 2 + 1}", revision=revision + turn),
         "neighbour": lambda turn: _neighbor(gone=turn % 2 == 1),
     }
     message = goalstates.add_subnet(GoalStateV2(), where)
@@ -174,8 +173,6 @@ def _costs(agent: AgentProcess, spare: int) -> dict[str, float]:
             expect_success(reply, 1)
             times.append(elapsed * 1e3)
         found[name] = median(times[::2])
-    if not found:
-        raise BenchError("nothing was measured")
     return found
 
 
