@@ -34,6 +34,7 @@ BENCHES = {
     "netlink_neighbours_100k": Bench(netlink_neighbors.run_100k, "100,000 of them"),
     "netlink_port_latency": Bench(netlink_ports.run_latency, "one port there, with 10 and 500 present"),
     "netlink_change_cost": Bench(netlink_ports.run_cost, "a change there with 10 and with 5,000 ports present"),
+    "netlink_traffic_stall": Bench(traffic_stall.run_netlink, "the same gaps there"),
     "neighbours_1m": Bench(neighbors.run_1m, "a million neighbours in ten messages", long=True),
 }
 
