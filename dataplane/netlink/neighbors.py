@@ -346,9 +346,6 @@ class NeighborBook:
                 if not isinstance(item, _COMMON):
                     yield item, value, key
 
-    def of(self, neighbor_id: str) -> NeighborWanted | None:
-        return self._known.get(neighbor_id)
-
     def distrust(self, neighbor_ids: Sequence[str]) -> None:
         """The kernel has lost something of these: to be installed in full when they are set again."""
         self._doubtful.update(name for name in neighbor_ids if name in self._known)
