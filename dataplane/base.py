@@ -186,6 +186,14 @@ class DataPlane(abc.ABC):
         """Stop within 2 s; traffic keeps flowing. Idempotent."""
 
     @abc.abstractmethod
+    def set_tunnel_address(self, address: bytes) -> None:
+        """Tunnels of this host end at this address from now on (packed). Returns when they do.
+
+        Called by any thread, one at a time. Raises DataPlaneError; the former address is then still in use, or it is
+        not known which.
+        """
+
+    @abc.abstractmethod
     def apply(self, batches: Sequence[Batch]) -> Applied:
         """Make the batches true, in their order, and wait for the data plane to confirm.
 

@@ -180,7 +180,7 @@ class NetlinkDataPlane(DataPlane):
                 self._set_router(wanted)
             case DhcpWanted():
                 self._dhcp.add(wanted.id)
-                self._refresh_port(wanted.id)
+                return self._refresh_port(wanted.id)
         return None
 
     def _remove(self, kind: Kind, resource_id: str) -> None:
@@ -283,10 +283,9 @@ class NetlinkDataPlane(DataPlane):
         self._set(Key(Kind.PORT, wanted.id), items)
         return None
 
-    def _refresh_port(self, port_id: str) -> None:
+    def _refresh_port(self, port_id: str) -> Outcome | None:
         wanted, link = self._wiring.port(port_id), self._wiring.device_of(port_id)
-        if wanted is not None and link is not None:
-            self._set_port(wanted, link)
+        return self._set_port(wanted, link) if wanted is not None and link is not None else None
 
     def _unwire(self, port_id: str) -> None:
         key = Key(Kind.PORT, port_id)
@@ -345,6 +344,9 @@ class NetlinkDataPlane(DataPlane):
         of_port = self._book.of(Key(Kind.PORT, port_id))
         self._book.distrust(item for item in of_port if isinstance(item, TapItem | MacItem))
         return True
+
+    def set_tunnel_address(self, address: bytes) -> None:
+        raise DataPlaneError("the tunnel address of this data plane cannot change while it runs")
 
     # -- what stands ---------------------------------------------------------------------------------------------
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+from dataplane.faults import Faults
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,3 +16,4 @@ class NetlinkSettings:
     tunnel_mtu: int = 1450
     vxlan_port: int = 4789
     namespace_prefix: str = "aca-"
+    faults: Faults = field(default_factory=Faults)

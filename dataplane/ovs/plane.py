@@ -421,6 +421,9 @@ class OvsDataPlane(DataPlane):
             count = len(self._ovsdb.devices()) // _PORTS_PER_CONNECTION
             programmer.set_connections(max(1, min(MAX_CONNECTIONS, count)))
 
+    def set_tunnel_address(self, address: bytes) -> None:
+        raise DataPlaneError("the tunnel address of this data plane cannot change while it runs")
+
     # -- what stands ---------------------------------------------------------------------------------------------
 
     def check(self) -> Survey:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from dataplane.faults import Faults
 from dataplane.model import NetworkType
 
 
@@ -37,6 +38,7 @@ class OvsSettings:
     make_devices: MakeDevices = MakeDevices.NO
     ready_timeout_s: float = 10.0
     confirm_timeout_s: float = 60.0
+    faults: Faults = field(default_factory=Faults)
 
     @property
     def management_socket(self) -> Path:
