@@ -7,7 +7,7 @@ object that several owners want stands until the last gives it up; its value is 
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from dataplane.model import Key
@@ -83,10 +83,13 @@ class Book:
         """Whether somebody wants it, or it stands, or it is to be changed."""
         return item in self._claims or item in self._installed or item in self._touched
 
-    def wanted(self) -> Iterator[tuple[Item, Value, list[Key]]]:
-        """Every object that somebody wants, with the value that counts and all that want it."""
-        for item, claims in self._claims.items():
-            yield item, claims[next(reversed(claims))], list(claims)
+    @property
+    def installed(self) -> Mapping[Item, Value]:
+        """A view."""
+        return self._installed
+
+    def wants(self, item: Item) -> bool:
+        return item in self._claims
 
     def of(self, owner: Key) -> Items:
         return self._by_owner.get(owner, {})

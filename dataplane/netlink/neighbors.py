@@ -174,7 +174,7 @@ class NeighborBook:
         in_segment, in_subnet = self._place(ref)
         if mac in in_segment.macs or address in in_subnet.addresses or in_subnet.segment != ref.segment:
             return False
-        if any(self._book.concerns(item) for item in neighbor_items(wanted) if not isinstance(item, _COMMON)):
+        if any(self._book.concerns(item) for item in neighbor_items(wanted) if not _is_common(item)):
             return False
         in_segment.foreign.discard(mac)
         in_subnet.foreign -= {mac, address}
@@ -256,7 +256,7 @@ class NeighborBook:
         self._general.add(neighbor_id)
         if stood is not None:
             standing = neighbor_items(stood)
-            self._book.adopt(key, standing, (item for item in standing if not isinstance(item, _COMMON)))
+            self._book.adopt(key, standing, (item for item in standing if not _is_common(item)))
         self._book.set(key, items)
         self._population.enter(key, wanted.mac_subnets)
 
@@ -318,7 +318,7 @@ class NeighborBook:
             own: Items = {
                 item: value
                 for item, value in items.items()
-                if not isinstance(item, _COMMON) and not self._book.concerns(item)
+                if not _is_common(item) and not self._book.concerns(item)
             }
             self._book.adopt(key, own, own)
             self._book.set(key, {})
@@ -338,13 +338,29 @@ class NeighborBook:
 
     # -- for whoever compares with what stands
 
-    def wanted(self) -> Iterator[tuple[Item, Value, Key]]:
+    def owner_of(self, item: Item) -> NeighborWanted | None:
+        """Whoever is kept here and has this object."""
+        found: str | None = None
+        if isinstance(item, MacItem):
+            found = self._owner_of_mac(item.segment, item.mac)
+        elif isinstance(item, ElementItem) and isinstance(item.device, Segment):
+            found = self._owner_of_mac(item.device, item.key) if item.set_name == "senders" else None
+        elif isinstance(item, ElementItem) and (in_subnet := self._subnets.get(item.key[:4])) is not None:
+            if item.set_name == "addresses":
+                found = in_subnet.addresses.get(item.key[4:8])
+            elif item.set_name == "members" and in_subnet.segment is not None:
+                found = self._owner_of_mac(in_subnet.segment, item.key[4:10])
+        return None if found is None else self._known[found]
+
+    def _owner_of_mac(self, segment: Segment, mac: bytes) -> str | None:
+        in_segment = self._segments.get(segment)
+        return None if in_segment is None else in_segment.macs.get(mac)
+
+    def standing(self) -> Iterator[tuple[Item, Value]]:
         """Every object of those that are kept here, but for segments and flood entries, which are in the book."""
         for neighbor_id, wanted in self._known.items():
-            key = Key(Kind.NEIGHBOR, neighbor_id)
-            for item, value in neighbor_items(wanted).items():
-                if not isinstance(item, _COMMON):
-                    yield item, value, key
+            if neighbor_id not in self._doubtful:
+                yield from ((item, value) for item, value in neighbor_items(wanted).items() if not _is_common(item))
 
     def distrust(self, neighbor_ids: Sequence[str]) -> None:
         """The kernel has lost something of these: to be installed in full when they are set again."""
@@ -357,6 +373,10 @@ class NeighborBook:
 
 _OBJECTS_EACH = 4
 _COMMON = (SegmentItem, FloodItem)
+
+
+def _is_common(item: Item) -> bool:
+    return isinstance(item, _COMMON)
 
 
 def _but_for_the_host(wanted: NeighborWanted) -> tuple[object, ...]:

@@ -46,6 +46,7 @@ from dataplane.netlink.items import Item, Items, MacItem, TapItem
 from dataplane.netlink.links import Links
 from dataplane.netlink.names import bridge_name, mark_of, segment_id
 from dataplane.netlink.neighbors import NeighborBook
+from dataplane.netlink.objects import Objects
 from dataplane.netlink.population import Population
 from dataplane.netlink.render import only_items, port_items, router_items, subnet_items
 from dataplane.netlink.rtnl import Link
@@ -67,6 +68,7 @@ class NetlinkDataPlane(DataPlane):
         self._book = Book()
         self._population = Population()
         self._neighbors = NeighborBook(self._book, self._population)
+        self._objects = Objects(self._book, self._neighbors)
         self._links = Links(self._on_link)
         self._wiring = Wiring(self._links)
         self._sockets = DhcpSockets(self._hand_up)
@@ -161,7 +163,7 @@ class NetlinkDataPlane(DataPlane):
         finally:
             self._book.done(changes, refused)
         for item, why in refused.items():
-            owners = self._book.owners(item)
+            owners = self._objects.owners(item)
             if not owners:
                 _log.warning("not removed: %s", why)
             for owner in owners:
@@ -342,7 +344,7 @@ class NetlinkDataPlane(DataPlane):
             return False
         # Somebody has taken it out of the bridge, and its forwarding entries went with that.
         of_port = self._book.of(Key(Kind.PORT, port_id))
-        self._book.distrust(item for item in of_port if isinstance(item, TapItem | MacItem))
+        self._objects.distrust(item for item in of_port if isinstance(item, TapItem | MacItem))
         return True
 
     def set_tunnel_address(self, address: bytes) -> None:
@@ -379,5 +381,5 @@ class NetlinkDataPlane(DataPlane):
                 "tunnels": {"VXLAN": self._settings.vxlan_port},
                 "wired_ports": len(self._wiring),
                 "routers": len(self._routers),
-                "objects": self._book.count() + self._neighbors.count(),
+                "objects": len(self._objects),
             }

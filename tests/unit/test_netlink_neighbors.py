@@ -23,6 +23,7 @@ from dataplane.netlink.items import ElementItem, FloodItem, Item, MacItem, Segme
 from dataplane.netlink.names import mark_of
 from dataplane.netlink.neighbors import NeighborBook
 from dataplane.netlink.nft import key_bytes
+from dataplane.netlink.objects import Objects
 from dataplane.netlink.population import Population
 from dataplane.netlink.render import neighbor_items
 from dataplane.netlink.rtnl import add_remote_mac, delete_remote_mac, delete_remote_mac_requests, remote_mac_requests
@@ -265,11 +266,34 @@ def test_distrusted_ones_are_installed_again_when_they_are_set_again() -> None:
     assert books.settle() == []
 
 
-def test_all_objects_are_told_with_their_owner() -> None:
+def test_both_books_are_one_for_whoever_looks() -> None:
     books = Books()
+    objects = Objects(books.book, books.neighbors)
+    first, second, third = neighbor(1), neighbor(2), neighbor(3, mac=2)
+    books.neighbors.upsert([first, second, third])
+    books.settle()
+    assert dict(objects) == books.kernel
+    assert len(objects) == len(books.kernel)
+    for item in own_items(first):
+        assert objects.wants(item)
+        assert objects.owners(item) == [Key(Kind.NEIGHBOR, "n1")]
+    assert objects.owners(MacItem(SEGMENT, second.neighbor.mac)) == [Key(Kind.NEIGHBOR, "n2"), Key(Kind.NEIGHBOR, "n3")]
+    nobodys = MacItem(SEGMENT, b"nobody")
+    assert nobodys not in objects and not objects.wants(nobodys) and objects.owners(nobodys) == []
+
+
+def test_what_the_kernel_lost_is_installed_again() -> None:
+    books = Books()
+    objects = Objects(books.book, books.neighbors)
+    books.neighbors.upsert([neighbor(1), neighbor(2)])
+    books.settle()
+    lost = MacItem(SEGMENT, neighbor(1).neighbor.mac)
+    del books.kernel[lost]
+    objects.distrust([lost])
+    assert lost not in objects
     books.neighbors.upsert([neighbor(1)])
-    told = {item: (value, owner) for item, value, owner in books.neighbors.wanted()}
-    assert told == {item: (value, Key(Kind.NEIGHBOR, "n1")) for item, value in own_items(neighbor(1)).items()}
+    books.settle()
+    assert books.stands(neighbor(1), neighbor(2))
 
 
 def test_in_bulk_the_elements_are_those_of_one() -> None:
