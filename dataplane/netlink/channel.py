@@ -27,8 +27,9 @@ ROUTE, NETFILTER = 0, 12
 _SOL_NETLINK, _CAP_ACK, _EXT_ACK, _STRICT = 270, 10, 11, 12
 _SO_RCVBUFFORCE, _SO_SNDBUFFORCE = 33, 32
 _BUFFER = 16 << 20
-_PER_SEND = 1000
-"""Requests per send: what is answered to them must fit the receive buffer, since the kernel drops what does not."""
+_PER_SEND = 250
+"""Requests per send. A kernel that does not preempt itself does nothing else on this processor meanwhile: guests and
+whoever forwards their frames in user space would wait. And what is answered must fit the receive buffer."""
 _TIMEOUT_S = 10.0
 _CLONE_NEWNET = 0x40000000
 _T = TypeVar("_T")

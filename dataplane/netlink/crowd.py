@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import itertools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from dataplane.model import NeighborWanted, SubnetRef
 from dataplane.netlink import nft, rtnl
@@ -12,6 +13,9 @@ from dataplane.netlink.names import TABLE, mark_of
 from dataplane.netlink.neighbors import Group
 from dataplane.netlink.nft import key_bytes
 from dataplane.netlink.wire import KernelError, Request
+
+_PER_TRANSACTION = 500
+"""Neighbours. Nobody else gets the processor while the kernel is at a transaction."""
 
 
 def elements_of(ref: SubnetRef, tunnel: int, neighbors: Iterable[NeighborWanted]) -> dict[str, list[Element]]:
@@ -36,14 +40,21 @@ def add_neighbors(
     refused: list[str] = []
     for ref, group in arriving.items():
         tunnel = installer.tunnel_of(ref.segment)
-        if tunnel is None or not _add_elements(installer, ref, tunnel, group):
-            refused += group
-        else:
-            refused += _add_forwarding(installer, tunnel, group)
+        for part in _parts(group):
+            if tunnel is None or not _add_elements(installer, ref, tunnel, part):
+                refused += part
+            else:
+                refused += _add_forwarding(installer, tunnel, part)
     for ref, group in moving.items():
         tunnel = installer.tunnel_of(ref.segment)
         refused += group if tunnel is None else _add_forwarding(installer, tunnel, group)
     return refused
+
+
+def _parts(group: Group) -> Iterator[Group]:
+    whole = iter(group.items())
+    while part := dict(itertools.islice(whole, _PER_TRANSACTION)):
+        yield part
 
 
 def _add_elements(installer: Installer, ref: SubnetRef, tunnel: int, group: Group) -> bool:
@@ -74,16 +85,22 @@ def remove_neighbors(installer: Installer, leaving: Mapping[SubnetRef, Group]) -
         if tunnel is None:
             left += group.values()
             continue
-        neighbors = list(group.values())
-        left += _remove_forwarding(installer, tunnel, neighbors)
-        requests: list[Request] = []
-        elements = elements_of(ref, tunnel, neighbors)
-        for name, gone in elements.items():
-            requests += nft.delete_elements(TABLE, SETS[name], gone)
-        if not _transacted(installer, requests):
-            left = [one for one in left if one.id not in group] + neighbors
-        addresses = [one.neighbor.fixed_ips[0].address for one in neighbors]
-        installer.forget_resolved(number(mark_of(ref.subnet_id)), addresses)
+        for part in _parts(group):
+            left += _remove_part(installer, ref, tunnel, list(part.values()))
+    return left
+
+
+def _remove_part(
+    installer: Installer, ref: SubnetRef, tunnel: int, neighbors: Sequence[NeighborWanted]
+) -> Sequence[NeighborWanted]:
+    left: Sequence[NeighborWanted] = _remove_forwarding(installer, tunnel, neighbors)
+    requests: list[Request] = []
+    for name, gone in elements_of(ref, tunnel, neighbors).items():
+        requests += nft.delete_elements(TABLE, SETS[name], gone)
+    if not _transacted(installer, requests):
+        left = neighbors
+    addresses = [one.neighbor.fixed_ips[0].address for one in neighbors]
+    installer.forget_resolved(number(mark_of(ref.subnet_id)), addresses)
     return left
 
 

@@ -48,7 +48,8 @@ from dataplane.netlink.wire import KernelError, Request
 
 _LEG_MTU = 9000
 _EEXIST = 17
-_TRANSACTION_BYTES = 4 << 20
+_TRANSACTION_BYTES = 256 << 10
+"""The kernel may do nothing else on this processor while it is at a transaction."""
 
 
 class _SegmentDevices(NamedTuple):
