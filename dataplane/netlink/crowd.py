@@ -8,7 +8,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataplane.model import NeighborWanted, SubnetRef
 from dataplane.netlink import nft, rtnl
 from dataplane.netlink.filter import SETS, number
-from dataplane.netlink.installer import Element, Installer
+from dataplane.netlink.filtering import Elements
+from dataplane.netlink.installer import Installer
 from dataplane.netlink.names import TABLE, mark_of
 from dataplane.netlink.neighbors import Group
 from dataplane.netlink.nft import key_bytes
@@ -18,12 +19,12 @@ _PER_TRANSACTION = 500
 """Neighbours. Nobody else gets the processor while the kernel is at a transaction."""
 
 
-def elements_of(ref: SubnetRef, tunnel: int, neighbors: Iterable[NeighborWanted]) -> dict[str, list[Element]]:
+def elements_of(ref: SubnetRef, tunnel: int, neighbors: Iterable[NeighborWanted]) -> dict[str, Elements]:
     """The elements of plain neighbours of one subnet, by set: those of `render.neighbor_items`."""
     mark, index = number(mark_of(ref.subnet_id)), number(tunnel)
-    addresses: list[Element] = []
-    members: list[Element] = []
-    senders: list[Element] = []
+    addresses: Elements = []
+    members: Elements = []
+    senders: Elements = []
     for neighbor, _, _ in neighbors:
         padded = key_bytes(neighbor.mac)
         addresses.append((mark + neighbor.fixed_ips[0].address, neighbor.mac))
@@ -39,16 +40,21 @@ def add_neighbors(
     stands of them is not known. Raises OSError."""
     refused: list[str] = []
     for ref, group in arriving.items():
-        tunnel = installer.tunnel_of(ref.segment)
+        tunnel = _tunnel(installer, ref)
         for part in _parts(group):
             if tunnel is None or not _add_elements(installer, ref, tunnel, part):
                 refused += part
             else:
                 refused += _add_forwarding(installer, tunnel, part)
     for ref, group in moving.items():
-        tunnel = installer.tunnel_of(ref.segment)
+        tunnel = _tunnel(installer, ref)
         refused += group if tunnel is None else _add_forwarding(installer, tunnel, group)
     return refused
+
+
+def _tunnel(installer: Installer, ref: SubnetRef) -> int | None:
+    devices = installer.places.segments.get(ref.segment)
+    return None if devices is None else devices.tunnel
 
 
 def _parts(group: Group) -> Iterator[Group]:
@@ -81,7 +87,7 @@ def remove_neighbors(installer: Installer, leaving: Mapping[SubnetRef, Group]) -
     """The opposite order. Returns those of which something may stand still. Raises OSError."""
     left: list[NeighborWanted] = []
     for ref, group in leaving.items():
-        tunnel = installer.tunnel_of(ref.segment)
+        tunnel = _tunnel(installer, ref)
         if tunnel is None:
             left += group.values()
             continue
@@ -117,7 +123,7 @@ def _remove_forwarding(
 
 def _transacted(installer: Installer, requests: Sequence[Request]) -> bool:
     try:
-        installer.transact_in_parts(requests)
+        installer.filter.transact_in_parts(requests)
     except KernelError:
         return False
     return True

@@ -11,7 +11,7 @@ Only ports that sets cannot describe have a chain of their own.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from dataplane.addresses import Prefix, host_prefix, link_local_from_mac
 from dataplane.model import PortWanted
@@ -61,12 +61,14 @@ SETS = {
         SetSpec(nft.BRIDGE, "senders", (_INDEX, _MAC), _MARK),
         SetSpec(nft.BRIDGE, "only", (_INDEX,), _MARK),
         SetSpec(nft.BRIDGE, "own_gateway", (_INDEX,), _MAC),
+        SetSpec(nft.BRIDGE, "hosts", (_INDEX, _MAC), _MARK),
     )
 }
 
 SERVE, CHECK = "serve", "check"
 CHAIN_PRIORITY, SHARED_PRIORITY = 0, 10
 """Of a port's own chain, and of the chains that ports share, at the ingress of devices."""
+_INPUT, _FORWARDED = "input", "forward"
 _ARP, _IP, _IPV6 = b"\x08\x06", b"\x08\x00", b"\x86\xdd"
 _DVR_MAC, _DVR_MASK = bytes.fromhex("fe1611000000"), bytes.fromhex("ffffff000000")
 _INGRESS, _LOCAL_IN, _FORWARD = 0, 1, 2
@@ -101,26 +103,45 @@ _FLAGGED = (
 
 
 def static_requests() -> list[Request]:
-    """Both tables with all their sets, without ports."""
+    """Both tables with all their sets, without ports. What stands of it already is replaced, elements excepted."""
     found = [nft.add_table(family, TABLE) for family in (nft.NETDEV, nft.BRIDGE)]
     found += [nft.add_set(TABLE, spec, n) for n, spec in enumerate(SETS.values(), 1)]
-    chains = {"from_port": _from_port(), "to_all": _to_all(), "from_tunnel": _from_tunnel(), "to_one": _to_one()}
-    for name in chains:
-        found.append(nft.add_chain(nft.BRIDGE, TABLE, name))
-    for name, rules in chains.items():
-        found += [nft.add_rule(nft.BRIDGE, TABLE, name, rule) for rule in rules]
-    found.append(nft.add_chain(nft.NETDEV, TABLE, SERVE))
-    found += [nft.add_rule(nft.NETDEV, TABLE, SERVE, rule) for rule in _serve()]
-    found.append(nft.add_chain(nft.NETDEV, TABLE, CHECK))
-    found += [nft.add_rule(nft.NETDEV, TABLE, CHECK, rule) for rule in _check()]
-    found.append(nft.add_base_chain(nft.BRIDGE, TABLE, "input", _LOCAL_IN, _PRIORITY, nft.ACCEPT))
-    found.append(nft.add_base_chain(nft.BRIDGE, TABLE, "forward", _FORWARD, _PRIORITY, nft.ACCEPT))
+    for name, hook in ((_INPUT, _LOCAL_IN), (_FORWARDED, _FORWARD)):
+        found.append(nft.add_base_chain(nft.BRIDGE, TABLE, name, hook, _PRIORITY, nft.ACCEPT))
+    chains = _static_chains()
+    for family, name in chains:
+        if name not in (_INPUT, _FORWARDED):
+            found.append(nft.add_chain(family, TABLE, name))
+    for family, name in chains:
+        found.append(nft.flush_chain(family, TABLE, name))
+    for (family, name), rules in chains.items():
+        found += [nft.add_rule(family, TABLE, name, rule) for rule in rules]
+    return found
+
+
+def static_counts() -> dict[tuple[int, str], int]:
+    """How many rules the chains have that are there from the start, by family and name."""
+    return {chain: len(rules) for chain, rules in _static_chains().items()}
+
+
+def _static_chains() -> dict[tuple[int, str], list[bytes]]:
     iif = meta(nft.META_IIF)
-    # Nothing from a guest or a tunnel is for the host itself, whatever its addresses.
-    for which in ("ports", "tunnels"):
-        found.append(nft.add_rule(nft.BRIDGE, TABLE, "input", iif + lookup(which) + verdict(nft.DROP)))
-    for which, chain in (("tunnels", "from_tunnel"), ("ports", "from_port")):
-        found.append(nft.add_rule(nft.BRIDGE, TABLE, "forward", iif + lookup(which) + verdict(nft.GOTO, chain)))
+    chains: dict[str, Iterable[bytes]] = {
+        "from_port": _from_port(),
+        "to_member": _to_member(),
+        "to_all": _to_all(),
+        "from_tunnel": _from_tunnel(),
+        "to_one": _to_one(),
+        # Nothing from a guest or a tunnel is for the host itself, whatever its addresses.
+        _INPUT: (iif + lookup(which) + verdict(nft.DROP) for which in ("ports", "tunnels")),
+        _FORWARDED: (
+            iif + lookup(which) + verdict(nft.GOTO, chain)
+            for which, chain in (("tunnels", "from_tunnel"), ("ports", "from_port"))
+        ),
+    }
+    found = {(nft.BRIDGE, name): list(rules) for name, rules in chains.items()}
+    found[nft.NETDEV, SERVE] = list(_serve())
+    found[nft.NETDEV, CHECK] = list(_check())
     return found
 
 
@@ -136,6 +157,11 @@ def shared_requests() -> list[Request]:
     return found
 
 
+def shared_counts() -> dict[tuple[int, str], int]:
+    """static_counts() of those."""
+    return {(nft.NETDEV, chain): 1 for chain in shared_chains()}
+
+
 def _is_group(yes: int) -> bytes:
     return load(LINK, 0, 1) + masked(b"\x01") + compare(bytes((yes,)))
 
@@ -143,16 +169,23 @@ def _is_group(yes: int) -> bytes:
 def _from_port() -> Iterator[bytes]:
     target = meta(nft.META_MARK, R) + load(LINK, 0, 6, R + 1)
     yield _is_group(1) + verdict(nft.GOTO, "to_all")
-    yield target + lookup("members") + verdict(nft.ACCEPT)
+    yield target + lookup("members") + verdict(nft.GOTO, "to_member")
     yield target + lookup("shared") + verdict(nft.GOTO, "to_all")
     yield verdict(nft.DROP)
+
+
+def _to_member() -> Iterator[bytes]:
+    """The mark has said its own; for the device of a Geneve segment it now says which host the frame is for."""
+    yield meta(nft.META_OIF, R) + load(LINK, 0, 6, R + 1) + lookup("hosts", R, R + 4) + set_mark(R + 4)
+    yield verdict(nft.ACCEPT)
 
 
 _LISTENS = meta(nft.META_MARK, R) + meta(nft.META_OIF, R + 1) + lookup("listeners") + verdict(nft.ACCEPT)
 
 
 def _to_all() -> Iterator[bytes]:
-    yield meta(nft.META_OIF) + lookup("tunnels") + verdict(nft.ACCEPT)
+    # Without a mark it is for all hosts.
+    yield meta(nft.META_OIF) + lookup("tunnels") + mark(0) + verdict(nft.ACCEPT)
     yield _LISTENS
     yield verdict(nft.DROP)
 
@@ -362,36 +395,36 @@ def _ipv6_sources(mac: bytes, prefixes: Sequence[Prefix]) -> Iterator[bytes]:
         yield sender + matches_prefix(NETWORK, 8, *prefix) + _PASSED
 
 
+def _from_nobody(icmp_type: bytes) -> bytes:
+    """ICMPv6 to a group, from '::'."""
+    source_and_group = matches(NETWORK, 8, bytes(16)) + matches(NETWORK, 24, b"\xff\x02")
+    return source_and_group + meta(nft.META_L4PROTO) + compare(b"\x3a") + matches(TRANSPORT, 0, icmp_type) + _PASSED
+
+
+_NOBODY = bytes(4)
+_PROBES = matches(NETWORK, 14, _NOBODY) + _PASSED
+_ASKS_FOR_ADDRESS = (
+    matches(NETWORK, 12, _NOBODY)
+    + matches(NETWORK, 16, b"\xff" * 4)
+    + matches(NETWORK, 9, b"\x11")
+    + matches(TRANSPORT, 0, b"\0\x44\0\x43")
+    + _PASSED
+)
+# Duplicate address detection (RFC 4862 5.4.2) and multicast listener reports.
+_SPEAK_FROM_NOBODY = (_from_nobody(b"\x87"), _from_nobody(b"\x8f"))
+_NEITHER_IP_NOR_ARP = meta(nft.META_PROTOCOL) + b"".join(
+    compare(known, operation=nft.NOT_EQUAL) for known in (_IP, _ARP, _IPV6)
+)
+
+
 def _sources_of_any_address(mac: bytes) -> Iterator[bytes]:
     sender = matches(LINK, 6, mac)
     yield from _of_any_address(sender, sender + matches(NETWORK, 8, mac))
 
 
 def _of_any_address(sender: bytes, sender_of_arp: bytes) -> Iterator[bytes]:
-    nobody = bytes(4)
-    yield protocol(_ARP) + sender_of_arp + matches(NETWORK, 14, nobody) + _PASSED
-    yield (
-        protocol(_IP)
-        + sender
-        + matches(NETWORK, 12, nobody)
-        + matches(NETWORK, 16, b"\xff" * 4)
-        + matches(NETWORK, 9, b"\x11")
-        + matches(TRANSPORT, 0, b"\0\x44\0\x43")
-        + _PASSED
-    )
-    # Duplicate address detection (RFC 4862 5.4.2) and multicast listener reports speak from '::'.
-    for icmp_type in (b"\x87", b"\x8f"):
-        yield (
-            protocol(_IPV6)
-            + sender
-            + matches(NETWORK, 8, bytes(16))
-            + matches(NETWORK, 24, b"\xff\x02")
-            + meta(nft.META_L4PROTO)
-            + compare(b"\x3a")
-            + matches(TRANSPORT, 0, icmp_type)
-            + _PASSED
-        )
-    others = meta(nft.META_PROTOCOL)
-    for known in (_IP, _ARP, _IPV6):
-        others += compare(known, operation=nft.NOT_EQUAL)
-    yield others + sender + _PASSED
+    yield protocol(_ARP) + sender_of_arp + _PROBES
+    yield protocol(_IP) + sender + _ASKS_FOR_ADDRESS
+    for speaks in _SPEAK_FROM_NOBODY:
+        yield protocol(_IPV6) + sender + speaks
+    yield _NEITHER_IP_NOR_ARP + sender + _PASSED

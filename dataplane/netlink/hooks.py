@@ -9,6 +9,7 @@ from dataplane.netlink import nft
 from dataplane.netlink.filter import CHAIN_PRIORITY, CHECKED, SHARED_PRIORITY, shared_requests
 from dataplane.netlink.items import Tap
 from dataplane.netlink.names import TABLE, port_chain, shared_chain
+from dataplane.netlink.traces import without_chain
 from dataplane.netlink.wire import KernelError, Request
 
 _log = logging.getLogger(__name__)
@@ -19,7 +20,8 @@ class Hooks:
 
     def __init__(self, transact: Callable[[Sequence[Request]], None]) -> None:
         self._transact = transact
-        self._can_share = True
+        self.shared = True
+        """Whether ports share chains."""
         self._hooked: dict[str, int] = {}
         """Devices in shared chains by name: their index."""
 
@@ -32,22 +34,24 @@ class Hooks:
             self._transact(shared_requests())
         except KernelError as refusal:
             _log.info("every port has a chain of its own: %s", refusal)
-            self._can_share = False
+            self.shared = False
 
     def hook(self, index: int, tap: Tap) -> list[Request]:
         """What makes the filter see the frames of a port's device."""
-        if not self._can_share:
-            return own_chain(index, tap.name, tap.rules or (CHECKED,))
+        # A chain stays with the name that its device had when it was made.
+        old = without_chain(index)
+        if not self.shared:
+            return [*old, *own_chain(index, tap.name, tap.rules or (CHECKED,))]
         self._hooked[tap.name] = index
-        own = own_chain(index, tap.name, tap.rules) if tap.rules else without_chain(index)
-        return [*own, nft.add_device(TABLE, shared_chain(index), SHARED_PRIORITY, tap.name)]
+        own = own_chain(index, tap.name, tap.rules) if tap.rules else []
+        return [*old, *own, nft.add_device(TABLE, shared_chain(index), SHARED_PRIORITY, tap.name)]
 
     def unhook(self, index: int, name: str) -> None:
         """Take the device out of its shared chain, at once. Raises OSError.
 
         Chains know devices by name, and some kernels keep the name when the device is gone: another may have it now.
         """
-        if not self._can_share:
+        if not self.shared:
             return
         chain, now = shared_chain(index), self._hooked.get(name)
         if now == index:
@@ -67,13 +71,3 @@ def own_chain(index: int, device: str, rules: Iterable[bytes]) -> list[Request]:
         nft.flush_chain(nft.NETDEV, TABLE, chain),
     ]
     return requests + [nft.add_rule(nft.NETDEV, TABLE, chain, rule) for rule in rules]
-
-
-def without_chain(index: int) -> list[Request]:
-    """Some kernels remove a chain with its device; so it is made first, which is nothing if it is there."""
-    chain = port_chain(index)
-    return [
-        nft.add_chain(nft.NETDEV, TABLE, chain),
-        nft.flush_chain(nft.NETDEV, TABLE, chain),
-        nft.delete_chain(nft.NETDEV, TABLE, chain),
-    ]

@@ -10,7 +10,10 @@ ALIAS = "aca:"
 """What the interface aliases of our devices begin with."""
 TABLE = "aca"
 """Name of our nftables tables."""
-PREFIXES = ("acb", "acv", "acl")
+PREFIXES = ("acb", "acv", "acl", "acg")
+LEG_OUTSIDE, LEG_INSIDE = "acl", "acr"
+GENEVE_DEVICE = "acgeneve"
+"""The one device that all Geneve tunnels of the host go through."""
 
 
 def _digits(text: str) -> str:
@@ -31,12 +34,12 @@ def tunnel_name(segment: Segment) -> str:
 
 def leg_name(subnet_id: str) -> str:
     """The end of a router's leg that is in the bridge."""
-    return "acl" + _digits(subnet_id)
+    return LEG_OUTSIDE + _digits(subnet_id)
 
 
 def leg_inside(subnet_id: str) -> str:
     """The end that is in the router's namespace."""
-    return "acr" + _digits(subnet_id)
+    return LEG_INSIDE + _digits(subnet_id)
 
 
 def namespace_name(prefix: str, router_id: str) -> str:
@@ -55,6 +58,15 @@ def shared_chain(index: int) -> str:
     return f"ports-{index % _SHARED_CHAINS:02}"
 
 
+def is_shared_chain(name: str) -> bool:
+    return name.startswith("ports-")
+
+
+def hook_name(chain: str, device: str) -> str:
+    """Of a device in a chain that it shares, among the names of chains."""
+    return f"{chain} {device}"
+
+
 def shared_chains() -> list[str]:
     return [shared_chain(index) for index in range(_SHARED_CHAINS)]
 
@@ -62,6 +74,13 @@ def shared_chains() -> list[str]:
 def mark_of(subnet_id: str) -> int:
     """The packet mark that says which subnet a frame is in: 31 bits, not 0."""
     return (int.from_bytes(blake2b(subnet_id.encode(), digest_size=4).digest(), "big") & 0x7FFFFFFF) or 1
+
+
+def host_number(host: bytes) -> int:
+    """A remote host as a packet mark, for the device of a Geneve segment; not 0. IPv4 addresses are their own."""
+    if len(host) == 4:
+        return int.from_bytes(host, "big")
+    return int.from_bytes(blake2b(host, digest_size=4).digest(), "big") or 1
 
 
 MARK_ASKER_OWNS = 0x80000000

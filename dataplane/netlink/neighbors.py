@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from dataplane.model import Key, Kind, NeighborWanted, Segment, SubnetRef, Wanted
+from dataplane.model import Key, Kind, NeighborWanted, NetworkType, Segment, SubnetRef, Wanted
 from dataplane.netlink.book import Book
 from dataplane.netlink.filter import number
 from dataplane.netlink.items import ElementItem, FloodItem, Item, Items, MacItem, SegmentItem, Value
@@ -43,11 +43,12 @@ class _InSubnet:
 
 
 def is_plain(wanted: NeighborWanted) -> bool:
-    """Whether it has one IPv4 address, a MAC, and holds both."""
+    """Whether it has one IPv4 address, a MAC, holds both, and its tunnel takes no further objects."""
     neighbor, refs, lost = wanted
     return (
         len(neighbor.fixed_ips) == 1
         and len(refs) == 1
+        and refs[0].segment.network_type is NetworkType.VXLAN
         and not lost
         and not neighbor.allowed_pairs
         and len(neighbor.fixed_ips[0].address) == 4
@@ -113,7 +114,7 @@ class NeighborBook:
                     self._population.shift(last, new)
                 last, new = ref, 0
                 in_segment, in_subnet = self._place(ref)
-                same_segment = in_subnet.segment == ref.segment
+                same_segment = in_subnet.segment == ref.segment and ref.segment.network_type is NetworkType.VXLAN
                 arriving = self._arriving.setdefault(ref, {})
                 macs, addresses, hosts = in_segment.macs, in_subnet.addresses, in_segment.hosts
             if (
@@ -365,6 +366,10 @@ class NeighborBook:
     def distrust(self, neighbor_ids: Sequence[str]) -> None:
         """The kernel has lost something of these: to be installed in full when they are set again."""
         self._doubtful.update(name for name in neighbor_ids if name in self._known)
+
+    def __len__(self) -> int:
+        """How many stand, as far as is known."""
+        return len(self._known) - len(self._doubtful)
 
     def count(self) -> int:
         """How many objects there are."""

@@ -5,34 +5,32 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 
 from dataplane.model import Key, Kind
-from dataplane.netlink.book import Book
-from dataplane.netlink.items import Item, Value
+from dataplane.netlink.book import NOTHING, Book, Nothing
+from dataplane.netlink.items import ElementItem, Item, MacItem, Value
 from dataplane.netlink.neighbors import NeighborBook
 from dataplane.netlink.render import neighbor_items
 
+_OF_NEIGHBORS: tuple[tuple[type[Item], int], ...] = ((MacItem, 1), (ElementItem, 3))
+"""The kinds of objects that are kept apart, and how many of each a neighbour has."""
 
-class Objects(Mapping[Item, Value]):
-    """What is installed, by object: a view, nothing is copied. Not thread safe: the caller's lock guards it."""
+
+class Objects:
+    """Nothing is copied. Not thread safe: the caller's lock guards it."""
 
     def __init__(self, book: Book, neighbors: NeighborBook) -> None:
         self._book = book
         self._neighbors = neighbors
 
-    def __getitem__(self, item: Item) -> Value:
-        if item in self._book.installed:
-            return self._book.installed[item]
+    @property
+    def installed(self) -> Mapping[type[Item], Mapping[Item, Value]]:
+        """By kind; a view."""
+        both = {kind: _Installed(kind, each, self._book, self._neighbors) for kind, each in _OF_NEIGHBORS}
+        return {**self._book.installed, **both}
+
+    def value_of(self, item: Item) -> Value | Nothing:
+        """The value that stands."""
         owner = self._neighbors.owner_of(item)
-        if owner is None:
-            raise KeyError(item)
-        return neighbor_items(owner)[item]
-
-    def __iter__(self) -> Iterator[Item]:
-        yield from self._book.installed
-        for item, _ in self._neighbors.standing():
-            yield item
-
-    def __len__(self) -> int:
-        return self._book.count() + self._neighbors.count()
+        return self._book.value_of(item) if owner is None else neighbor_items(owner)[item]
 
     def wants(self, item: Item) -> bool:
         return self._book.wants(item) or self._neighbors.owner_of(item) is not None
@@ -42,7 +40,48 @@ class Objects(Mapping[Item, Value]):
         return self._book.owners(item) if owner is None else [Key(Kind.NEIGHBOR, owner.id)]
 
     def distrust(self, items: Iterable[Item]) -> None:
-        """The kernel has lost them: to be installed again when their owners are set again."""
+        """See Book; whoever has lost something is kept there from now on."""
         lost = list(items)
         self._neighbors.make_room(dict.fromkeys(lost))
         self._book.distrust(lost)
+
+    def lose(self, items: Iterable[Item]) -> None:
+        """See Book; whoever has lost something is kept there from now on."""
+        lost = list(items)
+        self._neighbors.make_room(dict.fromkeys(lost))
+        self._book.lose(lost)
+
+    def touch_missing(self, owners: Iterable[Key]) -> None:
+        """See Book."""
+        self._book.touch_missing(owners)
+
+    def count(self) -> int:
+        return self._book.count() + self._neighbors.count()
+
+
+class _Installed(Mapping[Item, Value]):
+    """Of one kind."""
+
+    def __init__(self, kind: type[Item], each: int, book: Book, neighbors: NeighborBook) -> None:
+        self._kind = kind
+        self._each = each
+        self._of_book = book.installed.get(kind, {})
+        self._neighbors = neighbors
+
+    def __getitem__(self, item: Item) -> Value:
+        value = self._of_book.get(item, NOTHING)
+        if value is not NOTHING:
+            return value
+        owner = self._neighbors.owner_of(item) if isinstance(item, self._kind) else None
+        if owner is None:
+            raise KeyError(item)
+        return neighbor_items(owner)[item]
+
+    def __iter__(self) -> Iterator[Item]:
+        yield from self._of_book
+        for item, _ in self._neighbors.standing():
+            if isinstance(item, self._kind):
+                yield item
+
+    def __len__(self) -> int:
+        return len(self._of_book) + self._each * len(self._neighbors)

@@ -6,7 +6,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from dataplane.base import (
     Applied,
@@ -27,6 +27,8 @@ from dataplane.base import (
     invalid,
     pending,
 )
+from dataplane.devices.maker import PortDevices
+from dataplane.devices.spec import ALIAS
 from dataplane.model import (
     DhcpWanted,
     Key,
@@ -40,23 +42,31 @@ from dataplane.model import (
 )
 from dataplane.netlink.book import Book, Change
 from dataplane.netlink.crowd import add_neighbors, remove_neighbors
-from dataplane.netlink.dhcp import DhcpSockets, send_frame
+from dataplane.netlink.filter import number
+from dataplane.netlink.geneve import why_no_geneve
 from dataplane.netlink.installer import Installer
-from dataplane.netlink.items import Item, Items, MacItem, TapItem
+from dataplane.netlink.items import ElementItem, Item, Items
 from dataplane.netlink.links import Links
-from dataplane.netlink.names import bridge_name, mark_of, segment_id
+from dataplane.netlink.names import mark_of, segment_id
 from dataplane.netlink.neighbors import NeighborBook
+from dataplane.netlink.nft import key_bytes
+from dataplane.netlink.notices import Notices, Suspicion
 from dataplane.netlink.objects import Objects
 from dataplane.netlink.population import Population
 from dataplane.netlink.render import only_items, port_items, router_items, subnet_items
 from dataplane.netlink.rtnl import Link
 from dataplane.netlink.settings import NetlinkSettings
+from dataplane.netlink.sockets import DHCP_REQUESTS, PacketSockets, send_frame
+from dataplane.netlink.unknown import UnknownTargets
+from dataplane.netlink.upkeep import Upkeep
 from dataplane.netlink.wire import KernelError
 from dataplane.netlink.wiring import Wiring
 
 _AGAIN_AFTER_S = 5.0
 _CLOSE_WAIT_S = 0.5
+_TUNNELS = frozenset({NetworkType.VXLAN, NetworkType.GENEVE})
 _log = logging.getLogger(__name__)
+_T = TypeVar("_T")
 
 
 class NetlinkDataPlane(DataPlane):
@@ -64,30 +74,36 @@ class NetlinkDataPlane(DataPlane):
 
     def __init__(self, settings: NetlinkSettings) -> None:
         self._settings = settings
+        self._lacks = {kind: why for kind, why in ((NetworkType.GENEVE, why_no_geneve()),) if why}
         self._lock = threading.RLock()
         self._book = Book()
         self._population = Population()
         self._neighbors = NeighborBook(self._book, self._population)
         self._objects = Objects(self._book, self._neighbors)
-        self._links = Links(self._on_link)
-        self._wiring = Wiring(self._links)
-        self._sockets = DhcpSockets(self._hand_up)
+        self._links = Links(self._on_link, self._on_port_setting)
+        self._own_devices = PortDevices(settings.devices)
+        self._wiring = Wiring(self._links, self._own_devices)
+        self._sockets = PacketSockets("netlink-dhcp", DHCP_REQUESTS, self._hand_up)
+        self._unknown = UnknownTargets(lambda punt: self._listener(punt), self._address_of, settings.on_demand)
         self._dhcp: set[str] = set()
         self._routers: dict[str, RouterWanted] = {}
         self._router_of: dict[str, str] = {}
         self._marks: dict[int, str] = {}
         self._installer: Installer | None = None
+        self._notices: Notices | None = None
+        self._upkeep: Upkeep | None = None
         self._listener: Callable[[Event], None] = lambda event: None
         self._closing = threading.Event()
         self._starter = threading.Thread(target=self._bring_up, name="netlink-start", daemon=True)
 
     @property
     def capabilities(self) -> Capabilities:
-        return Capabilities(network_types=frozenset({NetworkType.VXLAN}))
+        return Capabilities(network_types=_TUNNELS - self._lacks.keys(), lacks=self._lacks)
 
     def open(self, listener: Callable[[Event], None]) -> None:
         self._listener = listener
         self._sockets.start()
+        self._unknown.start()
         self._starter.start()
 
     def close(self) -> None:
@@ -95,10 +111,13 @@ class NetlinkDataPlane(DataPlane):
         if self._starter.is_alive():
             self._starter.join(1.0)
         self._sockets.close()
+        self._unknown.close()
         self._links.close()
+        if self._notices is not None:
+            self._notices.close()
         # What is in hand ends at its next request; it is not waited for longer than that.
         held = self._lock.acquire(timeout=_CLOSE_WAIT_S)
-        installer, self._installer = self._installer, None
+        installer, self._installer, self._upkeep = self._installer, None, None
         if installer is not None:
             installer.close()
         if held:
@@ -107,18 +126,22 @@ class NetlinkDataPlane(DataPlane):
     def _bring_up(self) -> None:
         while not self._closing.is_set():
             installer: Installer | None = None
+            notices = Notices(self._on_suspicion)
             try:
-                installer = Installer(self._settings)
+                installer = Installer(self._settings, notices)
                 installer.prepare()
                 self._links.start()
             except (KernelError, OSError) as problem:
+                notices.close()
                 if installer is not None:
                     installer.close()
                 self._listener(Lost(f"the kernel cannot be programmed: {problem}"))
                 self._closing.wait(_AGAIN_AFTER_S)
                 continue
-            self._installer = installer
-            self._listener(Ready())
+            tell = self._listener
+            self._upkeep = Upkeep(self._lock, self._objects, installer, self._settings, self._put_back, tell)
+            self._notices, self._installer = notices, installer
+            tell(Ready())
             return
 
     # -- programming --------------------------------------------------------------------------------------------
@@ -126,6 +149,9 @@ class NetlinkDataPlane(DataPlane):
     def apply(self, batches: Sequence[Batch]) -> Applied:
         started = time.perf_counter()
         problems: dict[Key, Outcome] = {}
+        if self._installer is None:
+            raise DataPlaneError("the kernel's netlink sockets are not open")
+        unmade = self._make_devices(batches)
         with self._lock:
             installer = self._installer
             if installer is None:
@@ -145,9 +171,44 @@ class NetlinkDataPlane(DataPlane):
                 self._remove_neighbors(installer)
                 self._install(installer, problems)
                 self._add_neighbors(installer, problems)
+                self._dismiss([Key(batch.kind, name) for batch in batches for name in batch.removals], problems)
+                self._unknown.listen()
             except (OSError, KernelError) as problem:
                 raise DataPlaneError(f"the kernel does not do what it is asked: {problem}") from problem
+        problems.update(unmade)
+        problems.update(self._remove_devices(batches))
         return Applied(problems, int((time.perf_counter() - started) * 1e6))
+
+    def _dismiss(self, removed: Sequence[Key], problems: dict[Key, Outcome]) -> None:
+        """What an earlier agent programmed of these goes too."""
+        try:
+            if self._upkeep is not None:
+                self._upkeep.dismiss(removed)
+        except KernelError as problem:
+            problems.update((key, failed(f"not removed: {problem}")) for key in removed)
+
+    # -- devices that the agent makes itself: not under the lock, it has no part in that
+
+    def _make_devices(self, batches: Sequence[Batch]) -> dict[Key, Outcome]:
+        wanted = (item for batch in batches for item in batch.upserts if isinstance(item, PortWanted))
+        try:
+            # A device that says whose it is was made for the port by somebody else.
+            ensured = self._own_devices.ensure(port for port in wanted if self._links.aliased(port.id) is None)
+        except (OSError, KernelError) as problem:
+            raise DataPlaneError(f"the kernel makes no devices: {problem}") from problem
+        for port_id, made in ensured.made.items():
+            self._links.note(made.ifindex, made.name, ALIAS + port_id)
+        return {Key(Kind.PORT, port_id): failed(why) for port_id, why in ensured.problems.items()}
+
+    def _remove_devices(self, batches: Sequence[Batch]) -> dict[Key, Outcome]:
+        removed = [port_id for batch in batches if batch.kind is Kind.PORT for port_id in batch.removals]
+        try:
+            wrong = self._own_devices.remove(removed)
+        except (OSError, KernelError) as problem:
+            raise DataPlaneError(f"the kernel removes no devices: {problem}") from problem
+        return {Key(Kind.PORT, port_id): failed(why) for port_id, why in wrong.items()}
+
+    # -- objects
 
     def _install(self, installer: Installer, problems: dict[Key, Outcome]) -> None:
         """Do what the book says is missing; what the kernel refuses becomes the outcome of whoever wants it."""
@@ -180,6 +241,7 @@ class NetlinkDataPlane(DataPlane):
                 self._routers[wanted.id] = wanted
                 self._router_of.update((routed.subnet.id, wanted.id) for routed in wanted.subnets)
                 self._set_router(wanted)
+                self._unknown.set_router(wanted)
             case DhcpWanted():
                 self._dhcp.add(wanted.id)
                 return self._refresh_port(wanted.id)
@@ -199,6 +261,7 @@ class NetlinkDataPlane(DataPlane):
                 self._refresh_port(resource_id)
             case Kind.ROUTER:
                 self._forget_router(resource_id)
+                self._unknown.forget_router(resource_id)
                 self._book.set(key, {})
             case Kind.SUBNET:
                 self._book.set(key, {})
@@ -234,7 +297,8 @@ class NetlinkDataPlane(DataPlane):
         leaving = self._neighbors.take_leaving()
         left = [wanted for group in leaving.values() for wanted in group.values()]
         try:
-            left = remove_neighbors(installer, leaving)
+            with installer.muted():
+                left = remove_neighbors(installer, leaving)
         finally:
             self._neighbors.not_removed(left)
 
@@ -242,7 +306,8 @@ class NetlinkDataPlane(DataPlane):
         arriving, moving = self._neighbors.take_arriving()
         ids = [neighbor_id for groups in (arriving, moving) for group in groups.values() for neighbor_id in group]
         try:
-            refused = add_neighbors(installer, arriving, moving)
+            with installer.muted():
+                refused = add_neighbors(installer, arriving, moving)
         except OSError:
             self._neighbors.distrust(ids)
             raise
@@ -283,6 +348,7 @@ class NetlinkDataPlane(DataPlane):
             self._sockets.ignore(wanted.id)
         items = port_items(wanted, link.ifindex, link.name, hands_up_dhcp=hands_up)
         self._set(Key(Kind.PORT, wanted.id), items)
+        self._unknown.set_port(wanted)
         return None
 
     def _refresh_port(self, port_id: str) -> Outcome | None:
@@ -292,6 +358,7 @@ class NetlinkDataPlane(DataPlane):
     def _unwire(self, port_id: str) -> None:
         key = Key(Kind.PORT, port_id)
         self._book.set(key, {})
+        self._unknown.forget_port(port_id)
         self._population.enter(key, ())
         self._population.settle(port_id, {})
 
@@ -325,10 +392,17 @@ class NetlinkDataPlane(DataPlane):
     # -- devices come and go ------------------------------------------------------------------------------------
 
     def _on_link(self, before: Link | None, after: Link | None) -> None:
+        link = after or before
+        if link is not None:
+            self._on_port_setting(link.ifindex)
         with self._lock:
             concerned = frozenset(name for name in self._wiring.concerned(before, after) if self._differs(name))
         if concerned:
             self._listener(DevicesChanged(concerned))
+
+    def _on_port_setting(self, index: int) -> None:
+        if self._notices is not None:
+            self._notices.suspect_link(index)
 
     def _differs(self, port_id: str) -> bool:
         wanted, wired = self._wiring.port(port_id), self._wiring.device_of(port_id)
@@ -337,15 +411,7 @@ class NetlinkDataPlane(DataPlane):
         found = self._wiring.find(wanted)
         if found is None or wired is None:
             return found is not wired
-        if (found.ifindex, found.name) != (wired.ifindex, wired.name):
-            return True
-        bridge = self._links.named(bridge_name(wanted.subnets[0].ref.segment))
-        if bridge is None or found.master == bridge.ifindex:
-            return False
-        # Somebody has taken it out of the bridge, and its forwarding entries went with that.
-        of_port = self._book.of(Key(Kind.PORT, port_id))
-        self._objects.distrust(item for item in of_port if isinstance(item, TapItem | MacItem))
-        return True
+        return (found.ifindex, found.name) != (wired.ifindex, wired.name)
 
     def set_tunnel_address(self, address: bytes) -> None:
         raise DataPlaneError("the tunnel address of this data plane cannot change while it runs")
@@ -353,13 +419,32 @@ class NetlinkDataPlane(DataPlane):
     # -- what stands ---------------------------------------------------------------------------------------------
 
     def check(self) -> Survey:
-        return Survey()
+        return self._kept_up(lambda upkeep: upkeep.check())
 
     def survey(self, unsettled: Collection[Key]) -> Survey:
-        return Survey()
+        return self._kept_up(lambda upkeep: upkeep.survey(unsettled))
 
     def sweep(self, leftovers: Sequence[Leftover]) -> int:
-        return 0
+        return self._kept_up(lambda upkeep: upkeep.sweep(leftovers))
+
+    def _kept_up(self, work: Callable[[Upkeep], _T]) -> _T:
+        upkeep = self._upkeep
+        if upkeep is None:
+            raise DataPlaneError("the kernel's netlink sockets are not open")
+        try:
+            return work(upkeep)
+        except (OSError, KernelError) as problem:
+            raise DataPlaneError(f"the kernel does not do what it is asked: {problem}") from problem
+
+    def _on_suspicion(self, suspicion: Suspicion) -> None:
+        if self._upkeep is not None:
+            self._upkeep.heal(suspicion)
+
+    def _put_back(self) -> Collection[Key]:
+        problems: dict[Key, Outcome] = {}
+        if self._installer is not None:
+            self._install(self._installer, problems)
+        return problems.keys()
 
     # -- packets ------------------------------------------------------------------------------------------------
 
@@ -371,15 +456,29 @@ class NetlinkDataPlane(DataPlane):
             except OSError as problem:
                 _log.debug("a frame for port %s is lost: %s", port_id, problem)
 
+    def resubmit(self, punt: Punt) -> None:
+        link = self._wiring.device_of(punt.port_id)
+        try:
+            self._unknown.answer(punt, link.name if link is not None else None)
+        except OSError as problem:
+            _log.debug("an answer for port %s is lost: %s", punt.port_id, problem)
+
+    def _address_of(self, subnet_id: str, address: bytes) -> bytes | None:
+        with self._lock:
+            stands = self._objects.value_of(ElementItem("addresses", key_bytes(number(mark_of(subnet_id)), address)))
+        return stands if isinstance(stands, bytes) else None
+
     def _hand_up(self, port_id: str, frame: bytes) -> None:
         self._listener(Punt(PuntReason.DHCP, port_id, frame))
 
     def describe(self) -> Mapping[str, Any]:
+        ports = {NetworkType.VXLAN: self._settings.vxlan_port, NetworkType.GENEVE: self._settings.geneve_port}
         with self._lock:
             return {
                 "kind": "netlink",
-                "tunnels": {"VXLAN": self._settings.vxlan_port},
+                "tunnels": {kind.name: ports[kind] for kind in sorted(self.capabilities.network_types)},
                 "wired_ports": len(self._wiring),
                 "routers": len(self._routers),
-                "objects": len(self._objects),
+                "objects": self._objects.count(),
+                "unknown_dropped": self._unknown.dropped,
             }

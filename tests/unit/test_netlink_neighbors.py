@@ -272,14 +272,16 @@ def test_both_books_are_one_for_whoever_looks() -> None:
     first, second, third = neighbor(1), neighbor(2), neighbor(3, mac=2)
     books.neighbors.upsert([first, second, third])
     books.settle()
-    assert dict(objects) == books.kernel
-    assert len(objects) == len(books.kernel)
+    installed = {item: value for of_kind in objects.installed.values() for item, value in of_kind.items()}
+    assert installed == books.kernel
+    assert objects.count() == sum(map(len, objects.installed.values())) == len(books.kernel)
     for item in own_items(first):
         assert objects.wants(item)
         assert objects.owners(item) == [Key(Kind.NEIGHBOR, "n1")]
     assert objects.owners(MacItem(SEGMENT, second.neighbor.mac)) == [Key(Kind.NEIGHBOR, "n2"), Key(Kind.NEIGHBOR, "n3")]
     nobodys = MacItem(SEGMENT, b"nobody")
-    assert nobodys not in objects and not objects.wants(nobodys) and objects.owners(nobodys) == []
+    assert nobodys not in objects.installed[MacItem]
+    assert not objects.wants(nobodys) and objects.owners(nobodys) == []
 
 
 def test_what_the_kernel_lost_is_installed_again() -> None:
@@ -290,7 +292,7 @@ def test_what_the_kernel_lost_is_installed_again() -> None:
     lost = MacItem(SEGMENT, neighbor(1).neighbor.mac)
     del books.kernel[lost]
     objects.distrust([lost])
-    assert lost not in objects
+    assert lost not in objects.installed[MacItem]
     books.neighbors.upsert([neighbor(1)])
     books.settle()
     assert books.stands(neighbor(1), neighbor(2))
