@@ -74,6 +74,18 @@ class Book:
         else:
             self._by_owner.pop(owner, None)
 
+    def adopt(self, owner: Key, items: Items, standing: Iterable[Item]) -> None:
+        """Take over somebody's objects, of which these stand. He has none here yet."""
+        self._by_owner[owner] = items
+        for item, value in items.items():
+            self._claims.setdefault(item, {})[owner] = value
+        for item in standing:
+            self._put(item, items[item])
+
+    def concerns(self, item: Item) -> bool:
+        """Whether somebody wants it, or it stands, or it is to be changed."""
+        return item in self._claims or item in self._installed or item in self._touched
+
     def of(self, owner: Key) -> Items:
         return self._by_owner.get(owner, {})
 
@@ -120,15 +132,18 @@ class Book:
             if after is NOTHING or item in lost:
                 self._drop(item)
             else:
-                if isinstance(item, ElementItem) and item not in self._installed:
-                    self._in_sets[item.set_name] += 1
-                self._installed[item] = after
-                self._by_kind.setdefault(type(item), {})[item] = after
+                self._put(item, after)
 
     def distrust(self, items: Iterable[Item]) -> None:
         """The kernel has lost them: to be installed again when their owners are set again."""
         for item in items:
             self._drop(item)
+
+    def _put(self, item: Item, value: Value) -> None:
+        if isinstance(item, ElementItem) and item not in self._installed:
+            self._in_sets[item.set_name] += 1
+        self._installed[item] = value
+        self._by_kind.setdefault(type(item), {})[item] = value
 
     def _drop(self, item: Item) -> None:
         if isinstance(item, ElementItem) and item in self._installed:
