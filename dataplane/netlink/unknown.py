@@ -180,7 +180,7 @@ class UnknownTargets:
     def listen_again(self) -> None:
         """Devices may have been made anew under their names."""
         with self._lock:
-            self._listening.clear()
+            self._listening -= set(self._in_tunnel)
         self.listen()
 
     # -- questions and answers
