@@ -42,7 +42,7 @@ _MAIN = 254
 
 
 class Vxlan(NamedTuple):
-    """What a VXLAN device cannot change while it lives: its number, own address, UDP port."""
+    """A VXLAN device's number, own address, UDP port."""
 
     vni: int
     local: bytes
@@ -197,6 +197,12 @@ def keep_vxlan(index: int, about: str) -> Request:
     return Request(NEW_LINK, 0, _link(index) + learning, about)
 
 
+def set_local(index: int, local: bytes, about: str) -> Request:
+    """A VXLAN device sends from this address now; kernels before 4.12 refuse."""
+    source = attribute(4, local) if len(local) == 4 else attribute(17, local)
+    return Request(NEW_LINK, 0, _link(index) + nested(_LINKINFO, text(_KIND, "vxlan"), nested(_DATA, source)), about)
+
+
 def set_mac(index: int, mac: bytes, about: str) -> Request:
     return Request(NEW_LINK, 0, _link(index) + attribute(_ADDRESS, mac), about)
 
@@ -217,6 +223,11 @@ def delete_index(index: int, name: str) -> Request:
 
 def delete_link(name: str) -> Request:
     return Request(DEL_LINK, 0, _link(0) + text(_IFNAME, name), f"device {name}", (_ENODEV,))
+
+
+def finish(index: int, alias: str, about: str) -> list[Request]:
+    """What makes a new device ours, and puts it to use."""
+    return [set_alias(index, alias), no_ipv6_address(index, about), set_up(index, about)]
 
 
 # -- forwarding entries

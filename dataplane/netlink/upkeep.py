@@ -28,7 +28,6 @@ from dataplane.netlink.notices import Suspicion
 from dataplane.netlink.objects import Objects
 from dataplane.netlink.rtnl import Link, delete_route, delete_rule
 from dataplane.netlink.samples import Sampler, compare_one_by_one
-from dataplane.netlink.settings import NetlinkSettings
 from dataplane.netlink.standing import Entries, elements_of, read_inside
 from dataplane.netlink.traces import (
     ChainTrace,
@@ -59,14 +58,12 @@ class Upkeep:
         lock: threading.RLock,
         book: Objects,
         installer: Installer,
-        settings: NetlinkSettings,
         install: Install,
         tell: Callable[[Event], None],
     ) -> None:
         self._lock = lock
         self._book = book
         self._installer = installer
-        self._settings = settings
         self._install = install
         self._tell = tell
         self._sampler = Sampler(installer.reader)
@@ -104,7 +101,7 @@ class Upkeep:
                 return True
         links, found = self._installer.reader.links(), Findings()
         with self._lock:
-            compare_links(found, self._book.installed, self._installer.places, links, self._settings)
+            compare_links(found, self._book.installed, self._installer.places, links, self._installer.settings)
             return found.clean
 
     def _look(self, found: Findings, suspicion: Suspicion) -> Mapping[int, Link]:
@@ -114,7 +111,7 @@ class Upkeep:
         links: Mapping[int, Link] = {}
         if suspicion.everything or self._know(suspicion.links):
             links = reader.links()
-            compare_links(found, installed, places, links, self._settings)
+            compare_links(found, installed, places, links, self._installer.settings)
         everything = suspicion.everything or bool(found.missing or found.altered)
         if everything or suspicion.tables:
             stands = reader.filter()
@@ -203,7 +200,7 @@ class Upkeep:
         found = Findings()
         with self._lock:
             installed, places, reader = self._book.installed, self._installer.places, self._installer.reader
-            compare_links(found, installed, places, reader.links(), self._settings)
+            compare_links(found, installed, places, reader.links(), self._installer.settings)
             compare_names(found, installed, places)
             compare_chains(found, installed, places, reader.chains())
             self._sampler.compare(found, installed, places)
@@ -237,7 +234,8 @@ class Upkeep:
 
     def _read_all(self, unsettled: Collection[Key]) -> tuple[Findings, list[Trace]]:
         found = Findings()
-        reader, places, prefix = self._installer.reader, self._installer.places, self._settings.namespace_prefix
+        reader, places = self._installer.reader, self._installer.places
+        prefix = self._installer.settings.namespace_prefix
         with self._lock:
             insides = {name: read_inside(router.channel) for name, router in places.routers.items()}
             entries = self._entries()
@@ -246,7 +244,7 @@ class Upkeep:
         with self._lock:
             installed, wanted = self._book.installed, Wanted(self._book, places)
             insides = {name: inside for name, inside in insides.items() if name in places.routers}
-            compare_links(found, installed, places, links, self._settings)
+            compare_links(found, installed, places, links, self._installer.settings)
             compare_chains(found, installed, places, stands.chains)
             compare_elements(found, installed, places, stands.elements, SETS)
             compare_entries(found, installed, places, entries)
@@ -265,7 +263,7 @@ class Upkeep:
         if not removed or not inherited:
             return
         links, wanted = self._installer.reader.links(), Wanted(self._book, places)
-        gone = gone_with(removed, links, inherited.namespaces, self._settings.namespace_prefix)
+        gone = gone_with(removed, links, inherited.namespaces, self._installer.settings.namespace_prefix)
         gone.devices = {index for index in gone.devices if not wanted.has_device(index)}
         entries = Entries()
         for index in gone.devices & links.keys():
