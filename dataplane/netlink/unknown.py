@@ -177,6 +177,12 @@ class UnknownTargets:
                 return
             self._listening[name] = index
 
+    def listen_again(self) -> None:
+        """Devices may have been made anew under their names."""
+        with self._lock:
+            self._listening -= set(self._in_tunnel)
+        self.listen()
+
     # -- questions and answers
 
     def _asked(self, tunnel: str, frame: bytes) -> None:

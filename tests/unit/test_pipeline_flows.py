@@ -29,7 +29,7 @@ from dataplane.model import (
 from dataplane.ovs.openflow import messages, oxm
 from dataplane.ovs.pipeline.dhcp import dhcp_flows
 from dataplane.ovs.pipeline.flood import MAX_REMOTE, Membership, flood_flows, segment_flows
-from dataplane.ovs.pipeline.layout import Feature, Flow, Table, cookie, cookie_feature, subnet_key
+from dataplane.ovs.pipeline.layout import COOKIE_MARK, Feature, Flow, Table, cookie, cookie_feature, subnet_key
 from dataplane.ovs.pipeline.neighbor import body_maker, neighbor_flows
 from dataplane.ovs.pipeline.port import port_flows, subnet_of
 from dataplane.ovs.pipeline.router import router_flows
@@ -146,7 +146,7 @@ def test_the_fast_encoder_says_what_the_flows_say(name: str, subnet_id: str) -> 
     ref = SubnetRef(subnet_id, SEGMENT)
     address, mac = parse_address("10.0.0.7"), parse_mac("fa:16:3e:00:02:01")
     wanted = remote(name, ref, address)
-    mark = cookie(3, Feature.NEIGHBOR, name)
+    mark = cookie(Feature.NEIGHBOR, name)
     expected = tuple(messages.flow_add(mark, *flow) for flow in neighbor_flows(wanted))
     assert body_maker(ref)(mark.to_bytes(8, "big"), address, mac, THERE) == expected
 
@@ -277,10 +277,10 @@ def test_what_is_written_does_not_depend_on_the_order_of_anything() -> None:
 # -- cookies
 
 
-def test_a_cookie_tells_round_and_feature() -> None:
-    value = cookie(7, Feature.PUNT_TTL, "")
-    assert value >> 56 == 7 and cookie_feature(value) == Feature.PUNT_TTL
-    assert cookie(7, Feature.PORT, "a") != cookie(7, Feature.PORT, "b")
+def test_a_cookie_tells_whose_and_of_which_feature_it_is() -> None:
+    value = cookie(Feature.PUNT_TTL, "")
+    assert value >> 56 == COOKIE_MARK and cookie_feature(value) == Feature.PUNT_TTL
+    assert cookie(Feature.PORT, "a") != cookie(Feature.PORT, "b")
 
 
 def test_unknown_destinations_are_handed_up_by_each_ports_own_meter() -> None:

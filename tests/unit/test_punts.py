@@ -10,7 +10,7 @@ import pytest
 from dataplane.base import Punt, PuntReason, Unresolved
 from dataplane.model import NetworkType, PortWanted, Segment, SubnetRef, SubnetWanted
 from dataplane.ovs.openflow.messages import PacketIn
-from dataplane.ovs.pipeline.layout import REG_ADDRESS, REG_FLAGS, Feature, Flag, cookie, subnet_key
+from dataplane.ovs.pipeline.layout import REG_ADDRESS, REG_FLAGS, Feature, Flag, cookie, cookie_feature, subnet_key
 from dataplane.ovs.punts import Punts
 from tests.unit.desired_world import port, subnet
 from tests.unit.fake_plane import WAIT_S
@@ -54,7 +54,7 @@ def bench() -> Iterator[Bench]:
 
 
 def test_an_expired_packet_is_answered_by_the_senders_gateway(bench: Bench) -> None:
-    assert cookie(0, Feature.PUNT_TTL, "") >> 48 == Feature.PUNT_TTL
+    assert cookie_feature(cookie(Feature.PUNT_TTL, "")) == Feature.PUNT_TTL
     bench.punt(Feature.PUNT_TTL, frame(packet()))
     ofport, data = bench.sent.get(timeout=WAIT_S)
     assert ofport == 5 and data[6:12] == GATEWAY_MAC and data[34:36] == b"\x0b\0"
