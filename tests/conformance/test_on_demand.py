@@ -83,10 +83,14 @@ class Secretive:
         self.site.program(neighbor_state(self.by_ip[ip], layer=self.layer))
 
     def tell_first(self, request: Any) -> common_pb2.OperationStatus:
+        if request.request_type != common_pb2.ON_DEMAND:
+            return common_pb2.FAILURE  # no replays here
         self.tell(request.destination_ip)
         return common_pb2.SUCCESS
 
     def tell_later(self, request: Any) -> common_pb2.OperationStatus:
+        if request.request_type != common_pb2.ON_DEMAND:
+            return common_pb2.FAILURE
         # A guest of the lab gives up after 0.3 s without an answer to ARP.
         threading.Timer(0.1, self.tell, (request.destination_ip,)).start()
         return common_pb2.SUCCESS
