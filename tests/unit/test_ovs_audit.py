@@ -48,20 +48,20 @@ class ReadableTable:
         self.table = table
         self.before_answer = lambda: None
 
-    def stats(self, cookie: int, mask: int) -> list[FlowStat]:
+    def stats(self, cookie: int, mask: int, table: int = messages.TABLE_ALL) -> list[FlowStat]:
         found = [
             FlowStat(*identity[:2], mark, identity[2], instructions, 0, 0)
             for identity, (mark, instructions) in self.table.flows.items()
-            if not (mark ^ cookie) & mask
+            if not (mark ^ cookie) & mask and table in (messages.TABLE_ALL, identity[0])
         ]
         self.before_answer()
         return found
 
-    def aggregate(self, cookie: int, mask: int) -> Future[int]:
-        return done(len(self.stats(cookie, mask)))
+    def aggregate(self, cookie: int, mask: int, table: int = messages.TABLE_ALL) -> Future[int]:
+        return done(len(self.stats(cookie, mask, table)))
 
     def dump_flows(self, table: int = 255, cookie: int = 0, mask: int = 0) -> Future[list[FlowStat]]:
-        return done(self.stats(cookie, mask))
+        return done(self.stats(cookie, mask, table))
 
     def flows_of(self, cookies: Sequence[int]) -> Future[list[FlowStat]]:
         return done([flow for one in cookies for flow in self.stats(one, messages.COOKIE_EXACT)])
@@ -145,6 +145,9 @@ def test_what_nobody_wants_is_a_leftover_if_it_is_ours() -> None:
         world.table.flows[(51, foreign, b"")] = (mark, b"")
     found = world.surveyor.look_at_all(world.switch, {cookie(Feature.NEIGHBOR, "waiting")})
     assert [flow.match for flow in found.leftovers] == [stale[2]]
+    nowhere = (200, 1, b"")
+    world.table.flows[nowhere] = (cookie(Feature.STATIC, "gone"), b"")
+    assert len(world.surveyor.look_at_all(world.switch, {cookie(Feature.NEIGHBOR, "waiting")}).leftovers) == 2
     assert world.surveyor.unaccounted(found.leftovers) == found.leftovers
     transaction = Transaction()
     world.neighbors.upsert([world.neighbor("g", "10.0.0.9")], transaction)
