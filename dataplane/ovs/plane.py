@@ -440,7 +440,8 @@ class OvsDataPlane(DataPlane):
         with self._asking() as programmer:
             count, again = self._audit.sweep(programmer, leftovers)
             with self._lock:
-                self._floods.disinherit()
+                if self._audit.all_settled:
+                    self._floods.disinherit()
             if self._floods.unsettled():
                 self.apply(())
         if again:
