@@ -13,7 +13,7 @@ from dataplane.netlink.channel import ROUTE, Channel
 from dataplane.netlink.filter import leg_rules, number, static_requests
 from dataplane.netlink.filtering import Elements, FilterWork, Group, elements_group
 from dataplane.netlink.hooks import Hooks, own_chain
-from dataplane.netlink.inheritance import Inheritance, read_inheritance
+from dataplane.netlink.inheritance import Inheritance, read_inheritance, read_layout
 from dataplane.netlink.items import (
     ElementItem,
     FloodItem,
@@ -31,6 +31,7 @@ from dataplane.netlink.items import (
     Value,
     Via,
 )
+from dataplane.netlink.layout import give_way
 from dataplane.netlink.names import (
     ALIAS,
     leg_inside,
@@ -93,9 +94,12 @@ class Installer:
     # -- before anything
 
     def prepare(self) -> None:
-        """The filter's fixed part; what there is already is read. Raises KernelError, OSError."""
+        """The filter's fixed part; what there is already is read. Raises KernelError, OSError, and LayoutError before
+        anything is touched."""
+        older = give_way(read_layout(self.reader))
         self._notices.open(self._filter.number)
-        self.prepare_filter()
+        self._filter.transact([*older, *static_requests()])
+        self._hooks.prepare()
         self._inherited = read_inheritance(self.reader, self._settings.namespace_prefix)
         self._tunnels.inherit(self._inherited)
 
@@ -111,7 +115,7 @@ class Installer:
         return self._tunnels.move(settings, floods)
 
     def prepare_filter(self) -> None:
-        """Make the filter's fixed part, or put it back. Raises KernelError, OSError."""
+        """Put the filter's fixed part back. Raises KernelError, OSError."""
         self._filter.transact(static_requests())
         self._hooks.prepare()
 

@@ -47,6 +47,7 @@ from dataplane.netlink.filter import number
 from dataplane.netlink.geneve import why_no_geneve
 from dataplane.netlink.installer import Installer
 from dataplane.netlink.items import ElementItem, FloodItem, Item, Items
+from dataplane.netlink.layout import LayoutError
 from dataplane.netlink.links import Links
 from dataplane.netlink.made import MadeDevices
 from dataplane.netlink.names import mark_of, segment_id
@@ -134,11 +135,12 @@ class NetlinkDataPlane(DataPlane):
                 installer = Installer(self._settings, notices)
                 installer.prepare()
                 self._links.start()
-            except (KernelError, OSError) as problem:
+            except (KernelError, OSError, LayoutError) as problem:
                 notices.close()
                 if installer is not None:
                     installer.close()
-                self._listener(Lost(f"the kernel cannot be programmed: {problem}"))
+                frozen = isinstance(problem, LayoutError)
+                self._listener(Lost(str(problem) if frozen else f"the kernel cannot be programmed: {problem}"))
                 self._closing.wait(_AGAIN_AFTER_S)
                 continue
             tell = self._listener

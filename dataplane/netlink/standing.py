@@ -15,7 +15,7 @@ from dataplane.addresses import Prefix
 from dataplane.netlink.channel import NETFILTER, ROUTE, Channel
 from dataplane.netlink.filter import SETS
 from dataplane.netlink.names import TABLE, hook_name, is_shared_chain
-from dataplane.netlink.nft import BRIDGE, NETDEV, SetSpec
+from dataplane.netlink.nft import BRIDGE, NETDEV, SetShape, SetSpec, read_shape
 from dataplane.netlink.rtnl import Link, get_link, link_of, list_links
 from dataplane.netlink.wire import KernelError, Message, Request, attributes, chars, text
 
@@ -124,6 +124,16 @@ class Reader:
                 parts = attributes(message.body, 4)
                 if 20 in parts:
                     found[chars(parts[2])] = int.from_bytes(parts[20], "big")
+        return found
+
+    def shapes(self) -> dict[tuple[int, str], SetShape]:
+        """Of the sets in our tables, by family and name."""
+        found = {}
+        for family in (NETDEV, BRIDGE):
+            for message in self._of_table(_GET_SET, family, b"", "nftables sets"):
+                parts = attributes(message.body, 4)
+                if chars(parts.get(1, b"")) == TABLE:
+                    found[family, chars(parts[2])] = read_shape(parts)
         return found
 
     def chains(self) -> dict[ChainKey, int]:
