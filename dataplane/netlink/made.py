@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from typing import NamedTuple
 
-from dataplane.base import Batch, DataPlaneError, Outcome, failed
+from dataplane.base import Batch, DataPlaneError, Leftover, Outcome, failed
 from dataplane.devices.maker import PortDevices
 from dataplane.devices.spec import ALIAS
 from dataplane.model import Key, Kind, PortWanted
 from dataplane.netlink.links import Links
 from dataplane.netlink.wire import KernelError
+
+
+class MadeTrace(NamedTuple):
+    """Handle of a leftover: all that was made for a port."""
+
+    port_id: str
+    tag: str = "made"
 
 
 class MadeDevices:
@@ -39,3 +47,19 @@ class MadeDevices:
         except (OSError, KernelError) as problem:
             raise DataPlaneError(f"the kernel removes no devices: {problem}") from problem
         return {Key(Kind.PORT, port_id): failed(why) for port_id, why in wrong.items()}
+
+    # -- what an earlier agent made for ports that nobody wants
+
+    def leftovers(self, unsettled: Collection[Key]) -> list[Leftover]:
+        """Raises KernelError, OSError."""
+        spared = {key.id for key in unsettled if key.kind in (Kind.PORT, Kind.DHCP)}
+        strays = self._devices.strays(spared)
+        return [Leftover(f"device made for port {port_id}", MadeTrace(port_id)) for port_id in strays]
+
+    def sweep(self, left: Sequence[Leftover]) -> int:
+        """Takes those away that are still not wanted; how many. Raises KernelError, OSError."""
+        swept = self._devices.sweep(one.handle.port_id for one in left if isinstance(one.handle, MadeTrace))
+        problems = [problem for problem in swept.values() if problem]
+        if problems:
+            raise OSError("; ".join(problems))
+        return len(swept)

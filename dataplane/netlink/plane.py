@@ -49,7 +49,7 @@ from dataplane.netlink.installer import Installer
 from dataplane.netlink.items import ElementItem, FloodItem, Item, Items
 from dataplane.netlink.layout import LayoutError
 from dataplane.netlink.links import Links
-from dataplane.netlink.made import MadeDevices
+from dataplane.netlink.made import MadeDevices, MadeTrace
 from dataplane.netlink.names import mark_of, segment_id
 from dataplane.netlink.neighbors import NeighborBook
 from dataplane.netlink.nft import key_bytes
@@ -429,10 +429,14 @@ class NetlinkDataPlane(DataPlane):
         return self._kept_up(lambda upkeep: upkeep.check())
 
     def survey(self, unsettled: Collection[Key]) -> Survey:
-        return self._kept_up(lambda upkeep: upkeep.survey(unsettled))
+        found = self._kept_up(lambda upkeep: upkeep.survey(unsettled))
+        made = self._kept_up(lambda _: self._made.leftovers(unsettled))
+        return replace(found, leftovers=[*found.leftovers, *made])
 
     def sweep(self, leftovers: Sequence[Leftover]) -> int:
-        return self._kept_up(lambda upkeep: upkeep.sweep(leftovers))
+        made = [one for one in leftovers if isinstance(one.handle, MadeTrace)]
+        others = [one for one in leftovers if not isinstance(one.handle, MadeTrace)]
+        return self._kept_up(lambda upkeep: upkeep.sweep(others) + self._made.sweep(made))
 
     def _kept_up(self, work: Callable[[Upkeep], _T]) -> _T:
         upkeep = self._upkeep
