@@ -283,6 +283,8 @@ def compare_elements(
 ) -> None:
     """Of these sets."""
     looked_at = set(sets)
+    if not looked_at:
+        return
     for item, value in of_kinds(installed, ElementItem, SegmentItem):
         if isinstance(item, ElementItem):
             name, key = item.set_name, places.key_of(item)
