@@ -54,4 +54,4 @@ def read_layout(reader: Reader) -> Stands:
     members = [link for link in links.values() if link.master in bridges]
     tunnels = tuple(link.ifindex for link in members if link.kind in TUNNELS and is_ours(link))
     ports = tuple(link.ifindex for link in members if link.ifindex not in tunnels)
-    return Stands(chains_of(reader.chains()), reader.shapes(), ports, tunnels)
+    return Stands(chains_of(reader.chains().uses), reader.shapes(), ports, tunnels)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import socket
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 
 from dataplane.netlink import rtnl
 from dataplane.netlink.book import NOTHING, Change
@@ -39,15 +39,17 @@ from dataplane.netlink.names import (
     namespace_name,
 )
 from dataplane.netlink.namespaces import Namespace
-from dataplane.netlink.notices import Notices
+from dataplane.netlink.notices import EVERY, Notices
 from dataplane.netlink.places import LegDevices, Places, SegmentDevices
 from dataplane.netlink.settings import NetlinkSettings
-from dataplane.netlink.standing import Reader, read_links
+from dataplane.netlink.standing import ChainKey, Reader, read_links
 from dataplane.netlink.traces import without_chain
 from dataplane.netlink.tunnels import Tunnels
 from dataplane.netlink.wire import KernelError, Request
 
 _LEG_MTU = 9000
+_FEW = 200
+"""Changes whose notices are worth hearing."""
 
 
 Work = list[tuple[Item, Request]]
@@ -63,6 +65,7 @@ class Installer:
         self._legs_by_mark: dict[bytes, str] = {}
         self._routers: dict[str, Namespace] = {}
         self._failed: dict[Item, str] = {}
+        self._rules: Mapping[ChainKey, tuple[bytes, ...]] = {}
         self._inherited = Inheritance({}, {}, {})
         self._notices = notices
         self._route = Channel(ROUTE)
@@ -84,7 +87,7 @@ class Installer:
 
     @property
     def places(self) -> Places:
-        return Places(self._segments, self._legs, self._routers, self._tunnels.geneve, self._hooks.shared)
+        return Places(self._segments, self._legs, self._routers, self._tunnels.geneve, self._hooks.shared, self._rules)
 
     @property
     def inherited(self) -> Inheritance:
@@ -100,6 +103,7 @@ class Installer:
         self._notices.open(self._filter.number)
         self._filter.transact([*older, *static_requests()])
         self._hooks.prepare()
+        self._rules = self.reader.chains().rules
         self._inherited = read_inheritance(self.reader, self._settings.namespace_prefix)
         self._tunnels.inherit(self._inherited)
 
@@ -118,11 +122,12 @@ class Installer:
         """Put the filter's fixed part back. Raises KernelError, OSError."""
         self._filter.transact(static_requests())
         self._hooks.prepare()
+        self._rules = self.reader.chains().rules
 
     def dismiss(self, requests: Sequence[Request], filters: Sequence[Request]) -> dict[int, KernelError]:
         """Remove what is in no book: devices and entries one by one (returns the refused), of the filter all or
         nothing. Raises KernelError, OSError."""
-        with self._notices.muted():
+        with self.muted(len(requests)):
             refused = self._route.submit(requests)
             self._filter.transact_in_parts(filters)
         return refused
@@ -142,9 +147,13 @@ class Installer:
     def filter(self) -> FilterWork:
         return self._filter
 
-    def muted(self) -> AbstractContextManager[None]:
-        """See Notices.muted()."""
-        return self._notices.muted()
+    def muted(self, count: int, devices: Collection[int] = (EVERY,)) -> AbstractContextManager[None]:
+        """See Notices.muted(). While few entries are changed all is heard, and found to be as it should."""
+        return nullcontext() if count <= _FEW else self._notices.muted(devices)
+
+    def take_unheard(self) -> set[int]:
+        """See Notices."""
+        return self._notices.take_unheard()
 
     def take_inherited(self, set_name: str, elements: Elements) -> tuple[Elements, Elements]:
         """(those that an earlier agent has left with other data, those that do not stand as they are)."""
@@ -173,7 +182,7 @@ class Installer:
     def apply(self, changes: Sequence[Change]) -> dict[Item, str]:
         """Carry the changes out; returns what failed and why, by object. Raises OSError if the kernel does not answer.
         """
-        with self._notices.muted():
+        with self.muted(len(changes)):
             return self._apply(changes)
 
     def _apply(self, changes: Sequence[Change]) -> dict[Item, str]:
@@ -226,6 +235,7 @@ class Installer:
         known = self._routers.get(item.router_id)
         if known is not None:
             known.name_again()
+            known.keep_settings()
             return
         name = namespace_name(self._settings.namespace_prefix, item.router_id)
         router = Namespace(name, ALIAS + item.router_id)

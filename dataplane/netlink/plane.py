@@ -42,7 +42,7 @@ from dataplane.model import (
     Wanted,
 )
 from dataplane.netlink.book import Book, Change
-from dataplane.netlink.crowd import add_neighbors, remove_neighbors
+from dataplane.netlink.crowd import add_neighbors, remove_neighbors, tunnels_of
 from dataplane.netlink.filter import number
 from dataplane.netlink.geneve import why_no_geneve
 from dataplane.netlink.installer import Installer
@@ -286,7 +286,7 @@ class NetlinkDataPlane(DataPlane):
         leaving = self._neighbors.take_leaving()
         left = [wanted for group in leaving.values() for wanted in group.values()]
         try:
-            with installer.muted():
+            with installer.muted(len(left), tunnels_of(installer, leaving)):
                 left = remove_neighbors(installer, leaving)
         finally:
             self._neighbors.not_removed(left)
@@ -295,7 +295,7 @@ class NetlinkDataPlane(DataPlane):
         arriving, moving = self._neighbors.take_arriving()
         ids = [neighbor_id for groups in (arriving, moving) for group in groups.values() for neighbor_id in group]
         try:
-            with installer.muted():
+            with installer.muted(len(ids), tunnels_of(installer, {**arriving, **moving})):
                 refused = add_neighbors(installer, arriving, moving)
         except OSError:
             self._neighbors.distrust(ids)

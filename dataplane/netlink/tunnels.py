@@ -71,7 +71,8 @@ class Tunnels:
             self._route.demand([rtnl.add_bridge(bridge, alias)])
             made.append(rtnl.delete_index(socket.if_nametoindex(bridge), bridge))
         bridge_index = socket.if_nametoindex(bridge) if old_bridge is None else old_bridge.ifindex
-        self._route.demand([rtnl.keep_bridge(bridge_index, bridge), *rtnl.finish(bridge_index, alias, bridge)])
+        kept = rtnl.keep_bridge(bridge_index, old_bridge.odd if old_bridge is not None else (), bridge)
+        self._route.demand([*kept, *rtnl.finish(bridge_index, alias, bridge)])
         identity = rtnl.Vxlan(segment.tunnel_id, settings.tunnel_address, settings.vxlan_port) if vxlan else None
         if old_tunnel is not None and old_tunnel.vxlan != identity and not self._moved(old_tunnel, identity):
             self._route.demand([rtnl.delete_index(old_tunnel.ifindex, tunnel)])
