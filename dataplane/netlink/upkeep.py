@@ -301,6 +301,8 @@ class Upkeep:
 
     def survey(self, unsettled: Collection[Key]) -> Survey:
         """Raises KernelError, OSError."""
+        # What was not heard so far is read now.
+        self._installer.take_unheard()
         found, left = self._read_all(unsettled)
         if found.clean:
             # What was removed while it was read is no leftover of anybody's that a sweep would miss.
