@@ -10,6 +10,7 @@ from dataplane.ovs.ovsdb.link import Link, LinkLostError, Poller
 from dataplane.ovs.ovsdb.mirror import Changes, Mirror, RestartCanary, Snapshot
 from dataplane.ovs.ovsdb.model import OvsdbUnavailableError
 from dataplane.ovs.ovsdb.transactor import Transactor
+from dataplane.ovs.remote import Remote, TlsFiles
 
 LOG = logging.getLogger(__name__)
 
@@ -24,7 +25,8 @@ class Owner:
 
     def __init__(
         self,
-        remote: str,
+        remote: Remote,
+        tls: TlsFiles | None,
         bridge: str,
         on_up: Callable[[Snapshot], None],
         on_changed: Callable[[Snapshot, Changes], None],
@@ -33,6 +35,7 @@ class Owner:
         """`on_up`: a link has a complete copy; `on_changed`: the copy differs; `on_down`: such a link is gone, why."""
         self.transactor = Transactor()
         self._remote = remote
+        self._tls = tls
         self._bridge = bridge
         self._on_up = on_up
         self._on_changed = on_changed
@@ -81,7 +84,7 @@ class Owner:
         if self._link is None:
             if now < self._retry_at:
                 return
-            self._link = Link(self._remote, self._attach)
+            self._link = Link(self._remote, self._tls, self._attach)
         self._link.run()
         if self._mirror is None or not self._link.ready:
             return
