@@ -44,6 +44,7 @@ _KINDS = {
     Feature.ROUTER: Kind.ROUTER,
     Feature.DHCP: Kind.PORT,
     Feature.FLOOD: Kind.SUBNET,
+    Feature.PUNT_UNKNOWN: Kind.PORT,
 }
 """The resource that is applied again for flows of a feature; its id is the owner's name."""
 
@@ -222,7 +223,7 @@ class Audit:
             self._book.doubt_installed(owner)
 
     def _keys_of(self, owners: Collection[Owner]) -> frozenset[Key]:
-        keys = {Key(_KINDS[feature], name) for feature, name in owners if feature in _KINDS}
+        keys = {Key(_KINDS[feature], name) for feature, name in owners if feature in _KINDS and name}
         for feature, name in owners:
             if feature is Feature.SEGMENT:
                 keys |= {Key(Kind.SUBNET, one.ref.subnet_id) for one in self._members.segment(segment_of(name))}
@@ -233,7 +234,7 @@ class Audit:
     def _cookies_of(self, unsettled: Collection[Key]) -> set[int]:
         features = {
             Kind.SUBNET: (Feature.SUBNET,),
-            Kind.PORT: (Feature.PORT, Feature.DHCP),
+            Kind.PORT: (Feature.PORT, Feature.DHCP, Feature.PUNT_UNKNOWN),
             Kind.NEIGHBOR: (Feature.NEIGHBOR,),
             Kind.ROUTER: (Feature.ROUTER,),
         }

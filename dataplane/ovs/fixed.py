@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from dataplane.model import Key, Kind
 from dataplane.ovs.book import FlowBook, Owner, Transaction
@@ -14,10 +14,14 @@ from dataplane.ovs.openflow.programmer import FlowProgrammer
 from dataplane.ovs.pipeline import parts
 from dataplane.ovs.pipeline.layout import Feature, Flow
 from dataplane.ovs.pipeline.static import punt_flows, static_flows
+from dataplane.ovs.pipeline.unknown import PORT_METERS, PORT_RATE, unresolved_flows
 from dataplane.ovs.settings import OvsSettings
 
 WHOLE = Key(Kind.SUBNET, "")
 """On whose account flows are programmed that belong to no resource."""
+
+_ASKING: Owner = (Feature.PUNT_UNKNOWN, "")
+"""Only with a controller to ask: an earlier agent may have had one."""
 
 
 class FixedPart:
@@ -27,7 +31,7 @@ class FixedPart:
         self._settings = settings
         self._lock = lock
         self._book = book
-        self.metered = True
+        self.metered = self.ports_metered = True
         self.tunnels: Tunnels = {}
 
     def owners(self) -> list[Owner]:
@@ -41,7 +45,7 @@ class FixedPart:
         with self._lock:
             transaction = Transaction(list(first))
             for owner, flows in self._flows().items():
-                self._book.set(transaction, owner, WHOLE, flows)
+                self._book.set(transaction, owner, WHOLE, flows, whole=owner == _ASKING)
             bodies, _ = transaction.take()
         refused = programmer.submit(bodies).result(self._settings.confirm_timeout_s)
         if refused:
@@ -52,21 +56,26 @@ class FixedPart:
 
     def make_meters(self, programmer: FlowProgrammer) -> None:
         """Punts are rate limited where the data path has meters (kernels before 4.15 do not)."""
-        self.metered = all(self._make_meter(programmer, meter) for meter in parts.PUNT_METERS.values())
+        self.metered = self._make(programmer, parts.PUNT_METERS.values(), parts.PUNT_RATE)
+        if self._settings.on_demand:
+            self.ports_metered = self._make(programmer, PORT_METERS, PORT_RATE)
 
-    def _make_meter(self, programmer: FlowProgrammer, meter: int) -> bool:
+    def _make(self, programmer: FlowProgrammer, meters: Iterable[int], rate: int) -> bool:
+        left = list(meters)
         for make in (messages.meter_add, messages.meter_modify):
-            body = make(meter, parts.PUNT_RATE, parts.PUNT_RATE)
-            try:
-                programmer.request(messages.METER_MOD, body).result(self._settings.confirm_timeout_s)
-            except OpenFlowError:
-                continue
-            return True
-        return False
+            asked = [(one, programmer.request(messages.METER_MOD, make(one, rate, rate))) for one in left]
+            left = []
+            for one, made in asked:
+                try:
+                    made.result(self._settings.confirm_timeout_s)
+                except OpenFlowError:
+                    left.append(one)
+        return not left
 
     def _flows(self) -> dict[Owner, list[Flow]]:
         flows: dict[Owner, list[Flow]] = {
             (Feature.STATIC, ""): static_flows(self.tunnels, self._settings.tunnel_mtu),
+            _ASKING: unresolved_flows() if self._settings.on_demand else [],
         }
         for feature, flow in punt_flows(self.metered):
             flows.setdefault((feature, ""), []).append(flow)

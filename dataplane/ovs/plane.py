@@ -48,19 +48,21 @@ from dataplane.ovs.floods import FloodLists
 from dataplane.ovs.leftovers import INSTALLED, INSTALLED_AT
 from dataplane.ovs.members import Members
 from dataplane.ovs.neighbors import NeighborBook
-from dataplane.ovs.openflow import actions, messages
 from dataplane.ovs.openflow.errors import OpenFlowError, ProgrammerError
 from dataplane.ovs.openflow.programmer import MAX_CONNECTIONS, FlowProgrammer
 from dataplane.ovs.ovsdb import BridgeState, Ovsdb, OvsdbError
+from dataplane.ovs.packets import PacketSender
 from dataplane.ovs.pipeline.dhcp import dhcp_flows
 from dataplane.ovs.pipeline.flood import MAX_REMOTE
 from dataplane.ovs.pipeline.layout import COOKIE_MARK, MARK_MASK, Feature, Flow, cookie_range
 from dataplane.ovs.pipeline.port import port_flows
 from dataplane.ovs.pipeline.router import router_flows
 from dataplane.ovs.pipeline.subnet import subnet_flows
+from dataplane.ovs.pipeline.unknown import unknown_flows
 from dataplane.ovs.punts import Punts
 from dataplane.ovs.reattach import Reattacher
 from dataplane.ovs.settings import OvsSettings
+from dataplane.ovs.subnetkeys import SubnetKeys
 from dataplane.ovs.takeover import Takeover
 from dataplane.ovs.wiring import Wiring
 from dataplane.ovs.work import Work
@@ -93,7 +95,9 @@ class OvsDataPlane(DataPlane):
         self._fixed = FixedPart(settings, self._lock, self._book)
         self._floods = FloodLists(self._book, self._members, self._fixed)
         self._dhcp: dict[str, DhcpWanted] = {}
+        self._subnet_keys = SubnetKeys()
         self._programmer: FlowProgrammer | None = None
+        self._packets = PacketSender()
         self._listener: Callable[[Event], None] = lambda event: None
         self._ovsdb = Ovsdb(
             settings.database,
@@ -105,7 +109,12 @@ class OvsDataPlane(DataPlane):
         )
         self._wiring = Wiring(self._ovsdb, settings.bridge)
         self._punts = Punts(
-            self._wiring.port_at, self._send_to_ofport, self._resubmit, self._hand_up, settings.tunnel_mtu
+            self._wiring.port_at,
+            self._subnet_keys.find,
+            self._packets.to_port,
+            self._packets.through_tables,
+            self._hand_up,
+            settings.tunnel_mtu,
         )
         self._reattacher = Reattacher(self._ovsdb, settings.confirm_timeout_s)
         self._maker = DeviceMaker(settings.devices, self._ovsdb, settings.confirm_timeout_s)
@@ -211,10 +220,12 @@ class OvsDataPlane(DataPlane):
         transaction = work.transaction
         match wanted:
             case SubnetWanted():
+                self._subnet_keys.enter(Key(Kind.SUBNET, wanted.id), (wanted,))
                 self._book.set(
                     transaction, (Feature.SUBNET, wanted.id), Key(Kind.SUBNET, wanted.id), subnet_flows(wanted)
                 )
             case RouterWanted():
+                self._subnet_keys.enter(Key(Kind.ROUTER, wanted.id), (routed.subnet for routed in wanted.subnets))
                 self._book.set(
                     transaction, (Feature.ROUTER, wanted.id), Key(Kind.ROUTER, wanted.id), router_flows(wanted)
                 )
@@ -231,6 +242,7 @@ class OvsDataPlane(DataPlane):
         self._book.delete(transaction, (_FEATURES[kind], resource_id), key)
         if kind is Kind.PORT:
             self._book.delete(transaction, (Feature.DHCP, resource_id), Key(Kind.DHCP, resource_id))
+            self._book.delete(transaction, (Feature.PUNT_UNKNOWN, resource_id), key)
         if kind is Kind.SUBNET:
             self._floods.subnet_deleted(resource_id, work)
 
@@ -248,7 +260,9 @@ class OvsDataPlane(DataPlane):
         work.note_changes(self._members, Key(batch.kind, batch.withheld[-1]))
 
     def _forget(self, kind: Kind, resource_id: str, transaction: Transaction) -> None:
-        if kind is Kind.PORT:
+        if kind in (Kind.SUBNET, Kind.ROUTER):
+            self._subnet_keys.enter(Key(kind, resource_id), ())
+        elif kind is Kind.PORT:
             self._forget_port(resource_id, transaction)
         elif kind is Kind.DHCP:
             self._dhcp.pop(resource_id, None)
@@ -257,7 +271,8 @@ class OvsDataPlane(DataPlane):
 
     def _make_devices(self, batches: Sequence[Batch]) -> dict[str, str]:
         wanted = [item for batch in batches for item in batch.upserts if isinstance(item, PortWanted)]
-        self._reattacher.attach(port for port in wanted if self._wiring.find_device(port) is None)
+        if not self._maker.active:
+            self._reattacher.attach(port for port in wanted if self._wiring.find_device(port) is None)
         return self._maker.make(wanted, self._wiring.find_device)
 
     def _remove_devices(self, batches: Sequence[Batch]) -> dict[str, str]:
@@ -291,6 +306,7 @@ class OvsDataPlane(DataPlane):
             else:
                 work.wired[wanted.id] = device
         self._set_dhcp(wanted.id, transaction)
+        self._set_unknown(wanted.id, transaction)
 
     def _forget_port(self, port_id: str, transaction: Transaction) -> None:
         before, device, heirs = self._wiring.forget(port_id)
@@ -300,6 +316,7 @@ class OvsDataPlane(DataPlane):
         if before is not None:
             self._members.drop_port(before)
         self._set_dhcp(port_id, transaction)
+        self._set_unknown(port_id, transaction)
         if device is not None and self._ovsdb.by_name(device.name) is not None:
             self._ovsdb.set_external_ids(device.name, {INSTALLED: None, INSTALLED_AT: None})
 
@@ -309,6 +326,13 @@ class OvsDataPlane(DataPlane):
         if port_id in self._dhcp and ofport is not None and wanted is not None:
             flows = dhcp_flows(wanted, ofport, self._fixed.metered)
         self._book.set(transaction, (Feature.DHCP, port_id), Key(Kind.DHCP, port_id), flows)
+
+    def _set_unknown(self, port_id: str, transaction: Transaction) -> None:
+        ofport, wanted = self._wiring.ofport_of(port_id), self._wiring.port(port_id)
+        flows: Sequence[Flow] = ()
+        if self._settings.on_demand and ofport is not None and wanted is not None:
+            flows = unknown_flows(wanted, ofport, self._fixed.ports_metered)
+        self._book.set(transaction, (Feature.PUNT_UNKNOWN, port_id), Key(Kind.PORT, port_id), flows)
 
     def _mark_installed(self, work: Work) -> None:
         """Tell whoever waits for the port (the compute service) that its flows stand. Not waited for."""
@@ -367,7 +391,7 @@ class OvsDataPlane(DataPlane):
             self._neighbors.doubt_all()
         self._fixed.program(programmer, takeover.harmful_flows)
         self._watch_flows(programmer)
-        self._programmer = programmer
+        self._programmer = self._packets.programmer = programmer
         self._tune_connections()
         self._listener(Ready())
 
@@ -378,7 +402,7 @@ class OvsDataPlane(DataPlane):
             _LOG.warning("the switch does not tell of changed flows (%s): checks find them later", error)
 
     def _on_down(self, reason: str) -> None:
-        self._programmer = None
+        self._programmer = self._packets.programmer = None
         self._listener(Lost(reason))
 
     def _on_bridge(self, state: BridgeState | None) -> None:
@@ -462,18 +486,12 @@ class OvsDataPlane(DataPlane):
     def inject(self, port_id: str, frame: bytes) -> None:
         ofport = self._wiring.ofport_of(port_id)
         if ofport is not None:
-            self._send_to_ofport(ofport, frame)
+            self._packets.to_port(ofport, frame)
 
-    def _send_to_ofport(self, ofport: int, frame: bytes) -> None:
-        programmer = self._programmer
-        if programmer is not None:
-            programmer.packet_out(messages.packet_out(frame, actions.output(ofport)))
-
-    def _resubmit(self, ofport: int, frame: bytes) -> None:
-        programmer = self._programmer
-        if programmer is not None:
-            through_tables = actions.output(actions.PORT_TABLE)
-            programmer.packet_out(messages.packet_out(frame, through_tables, in_port=ofport))
+    def resubmit(self, punt: Punt) -> None:
+        ofport = self._wiring.ofport_of(punt.port_id)
+        if ofport is not None:
+            self._packets.through_tables(ofport, punt.frame)
 
     def _hand_up(self, punt: Punt) -> None:
         self._listener(punt)
