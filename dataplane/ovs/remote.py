@@ -50,11 +50,21 @@ class Remote:
         """Whether it is, or may be, on another host."""
         return self.scheme is not Scheme.UNIX and not ip_address(self.address).is_loopback
 
+    @property
+    def passive(self) -> str:
+        """The same place as a method to listen by: pssl:PORT:ADDRESS, ptcp:PORT:ADDRESS, punix:PATH."""
+        if self.scheme is Scheme.UNIX:
+            return f"punix:{self.path}"
+        return f"p{self.scheme.value}:{self.port}:{self._host}"
+
+    @property
+    def _host(self) -> str:
+        return f"[{self.address}]" if ":" in self.address else self.address
+
     def __str__(self) -> str:
         if self.scheme is Scheme.UNIX:
             return f"unix:{self.path}"
-        host = f"[{self.address}]" if ":" in self.address else self.address
-        return f"{self.scheme.value}:{host}:{self.port}"
+        return f"{self.scheme.value}:{self._host}:{self.port}"
 
 
 def parse_remote(text: str) -> Remote:
