@@ -61,7 +61,6 @@ class BringUp:
         """Reasons to look again; the empty string ends the thread."""
         self._closing = threading.Event()
         self._database_up = threading.Event()
-        self._database_trouble = ""
         self._has_taken_over = False
         self._programmer: FlowProgrammer | None = None
         self._thread = threading.Thread(target=self._loop, name="ovs-bring-up", daemon=True)
@@ -100,7 +99,6 @@ class BringUp:
 
     def database_lost(self, reason: str) -> None:
         """Without the database nothing can be said of devices, and a switch that has lost it may stop forwarding."""
-        self._database_trouble = reason
         if self._database_up.is_set():
             self._database_up.clear()
             self.look_again(f"database {self._settings.database}: {reason}")
@@ -134,8 +132,7 @@ class BringUp:
         while not self._wishes.empty():
             self._wishes.get_nowait()
         while not self._database_up.wait(_SAY_AGAIN_S) and not self._closing.is_set():
-            trouble = self._database_trouble or "no connection"
-            self._down(f"database {self._settings.database}: {trouble}; is Open vSwitch running?")
+            self._down(self._why_no_database())
         if self._closing.is_set():
             return
         bridge = self._ovsdb.bridge_state()
@@ -158,6 +155,12 @@ class BringUp:
         self._check_identity(self._programmer.datapath_id)
         by_type = {network_type: ports[TUNNEL_NAMES[network_type]] for network_type in self._settings.tunnel_ports}
         self._up(self._programmer, by_type, takeover)
+
+    def _why_no_database(self) -> str:
+        database = self._settings.database
+        trouble = self._ovsdb.trouble.removeprefix(f"{database}: ") or "no connection"
+        hint = "" if self._settings.is_elsewhere else "; is Open vSwitch running?"
+        return f"database {database}: {trouble}{hint}"
 
     def _stand_back_for_another(self, bridge: BridgeState | None) -> None:
         """An agent that was started after this one has the bridge: two would undo each other's work.

@@ -76,6 +76,7 @@ class Ovsdb:
         self._waker: socket.socket | None = None
         self._snapshot = Snapshot()
         self._connected = False
+        self._trouble = ""
         self._generation = 0
 
     # ---- any thread
@@ -114,6 +115,11 @@ class Ovsdb:
     def connected(self) -> bool:
         """True while the view is fed by a live connection."""
         return self._connected
+
+    @property
+    def trouble(self) -> str:
+        """Why the last attempt to connect failed, or the last connection ended."""
+        return self._trouble
 
     @property
     def generation(self) -> int:
@@ -217,6 +223,7 @@ class Ovsdb:
                     arrived, self._inbox = self._inbox, deque()
                 owner.transactor.add(arrived)
                 owner.turn(time.monotonic())
+                self._trouble = owner.trouble
                 poller = Poller()
                 poller.fd_wait(wakee, select.POLLIN)
                 owner.wait(poller, time.monotonic())

@@ -46,7 +46,8 @@ class Owner:
         self._up_since: float | None = None
         self._backoff = FIRST_BACKOFF
         self._retry_at = 0.0
-        self._reason = "not connected to the database yet"
+        self.trouble = "not connected to the database yet"
+        """Why there is, or last was, no link."""
 
     def turn(self, now: float) -> None:
         """Everything that can be done without waiting. `now` is of time.monotonic()."""
@@ -61,7 +62,7 @@ class Owner:
             LOG.exception("the database connection is dropped after an unexpected error")
             self._drop(f"{self._remote}: {error!r}", now)
         is_up = self._up_since is not None
-        self.transactor.expire(now, self._mirror if is_up else None, "" if is_up else self._reason)
+        self.transactor.expire(now, self._mirror if is_up else None, "" if is_up else self.trouble)
 
     def wait(self, poller: Poller, now: float) -> None:
         """Register what the next turn should not miss."""
@@ -110,7 +111,7 @@ class Owner:
             self._link.close()
             self._link = None
         self._mirror = None
-        self._reason = reason
+        self.trouble = reason
         self.transactor.lost()
         if up_since is not None:
             self._on_down(reason)
