@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -104,7 +105,7 @@ def scene(lab: Lab, tmp_path: Path) -> Scene:
         here, there = ports if host is a else reversed(ports)
         made.guests.append(guest_of(here, host))
         agent.push_v2(v2(subnet_state(SUBNET), port_state(here), neighbor_state(there)))
-        wait_until(lambda agent=agent: settled(agent), LATE, "all is programmed")
+        wait_until(partial(settled, agent), LATE, "all is programmed")
     assert made.guests[1].can_reach(ports[0].ip)
     made.own.kill()
     return made

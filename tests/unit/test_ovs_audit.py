@@ -24,7 +24,7 @@ from dataplane.ovs.ovsdb import BridgeState, OvsdbError
 from dataplane.ovs.pipeline.layout import COOKIE_MARK, PIPELINE_VERSION, Feature, Flow, cookie
 from dataplane.ovs.pipeline.neighbor import flow_maker, neighbor_flows
 from dataplane.ovs.surveyor import Surveyor
-from dataplane.ovs.takeover import take_over
+from dataplane.ovs.takeover import other_agent, take_over
 from dataplane.ovs.work import Work
 from tests.unit.desired_world import THERE, neighbor
 from tests.unit.fake_plane import WAIT_S, FlowTable
@@ -313,3 +313,10 @@ def test_a_former_version_is_remembered_until_it_is_swept() -> None:
 def test_what_is_not_understood_is_not_touched(version: str) -> None:
     with pytest.raises(OvsdbError, match="nothing is touched"):
         take_over(bridge(aca_owner="aca", aca_pipeline=version))
+
+
+def test_the_agent_that_has_the_bridge_is_known_by_its_name() -> None:
+    assert other_agent(None, "me") == ""
+    assert other_agent(bridge(aca_owner="aca"), "me") == ""
+    assert other_agent(bridge(aca_agent="me"), "me") == ""
+    assert other_agent(bridge(aca_agent="another"), "me") == "another"
