@@ -101,7 +101,7 @@ class BringUp:
         """Without the database nothing can be said of devices, and a switch that has lost it may stop forwarding."""
         if self._database_up.is_set():
             self._database_up.clear()
-            self.look_again(f"database {self._settings.database}: {reason}")
+            self.look_again(f"database {reason}")
 
     def _loop(self) -> None:
         delay = _FIRST_DELAY_S

@@ -158,7 +158,10 @@ class Stream:
             if not self._connect():
                 return False
             if self._identity is not None:
-                self._sock = self._tls = self._identity.wrap(self._sock)
+                try:
+                    self._sock = self._tls = self._identity.wrap(self._sock)
+                except OSError as error:
+                    raise StreamError(self._explain("the handshake failed", error)) from error
         if self._tls is not None and not self._shake_hands(self._tls):
             return False
         self.receive_on, self.send_on = EVENT_READ, EVENT_WRITE

@@ -17,7 +17,8 @@ def prepare(host: Host, pki: Pki) -> None:
     """What an operator does on a host that others may have to stand in for (docs/rescue.md)."""
     own = pki.switches.issue(host.name)
     host.vsctl("set-ssl", str(own.key), str(own.certificate), str(pki.agents.certificate))
-    host.vsctl("set-manager", f"pssl:{DATABASE_PORT}:{host.underlay_ip}")
+    target = f'target="pssl:{DATABASE_PORT}:{host.underlay_ip}"'
+    host.vsctl("--", "--id=@m", "create", "Manager", target, "--", "add", "Open_vSwitch", ".", "manager_options", "@m")
 
 
 class Neighbour:
