@@ -306,16 +306,6 @@ def compare_elements(
             found.elements[name, key] = stands
 
 
-def count_elements(installed: Installed, places: Places) -> dict[str, int]:
-    """How many elements each set is to have."""
-    counts: dict[str, int] = {}
-    for item, _ in of_kinds(installed, ElementItem):
-        if isinstance(item, ElementItem):
-            counts[item.set_name] = counts.get(item.set_name, 0) + 1
-    counts["tunnels"] = len(places.segments)
-    return counts
-
-
 # -- routers
 
 

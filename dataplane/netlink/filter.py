@@ -207,6 +207,11 @@ def _to_one() -> Iterator[bytes]:
     # Routed frames from other hosts may carry their router's MAC; the guest is to see its own gateway's.
     routed = load(LINK, 6, 6) + masked(_DVR_MASK) + compare(_DVR_MAC)
     yield routed + meta(nft.META_OIF) + lookup("own_gateway", R, R + 4) + store(LINK, 6, 6, R + 4)
+    # An answer to ARP whose sender is not known yet is of no use: what is sent there would be dropped, and be lost.
+    yield mark(0)
+    yield meta(nft.META_IIF, R) + load(LINK, 6, 6, R + 1) + lookup("senders", R, R + 4) + set_mark(R + 4)
+    early = meta(nft.META_MARK) + compare(number(0)) + protocol(_ARP) + matches(NETWORK, 6, b"\0\2")
+    yield early + verdict(nft.DROP)
     yield meta(nft.META_OIF, R) + load(LINK, 0, 6, R + 1) + lookup("owners") + verdict(nft.ACCEPT)
     yield verdict(nft.DROP)
 

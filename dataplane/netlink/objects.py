@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 
 from dataplane.model import Key, Kind
@@ -12,6 +13,8 @@ from dataplane.netlink.render import neighbor_items
 
 _OF_NEIGHBORS: tuple[tuple[type[Item], int], ...] = ((MacItem, 1), (ElementItem, 3))
 """The kinds of objects that are kept apart, and how many of each a neighbour has."""
+
+_SETS_OF_NEIGHBORS = ("addresses", "members", "senders")
 
 
 class Objects:
@@ -26,6 +29,13 @@ class Objects:
         """By kind; a view."""
         both = {kind: _Installed(kind, each, self._book, self._neighbors) for kind, each in _OF_NEIGHBORS}
         return {**self._book.installed, **both}
+
+    @property
+    def elements_of_sets(self) -> Mapping[str, int]:
+        """How many elements each set is to have."""
+        counts = Counter(self._book.elements_of_sets)
+        counts.update(dict.fromkeys(_SETS_OF_NEIGHBORS, len(self._neighbors)))
+        return counts
 
     def value_of(self, item: Item) -> Value | Nothing:
         """The value that stands."""

@@ -395,6 +395,7 @@ class NetlinkDataPlane(DataPlane):
         link = after or before
         if link is not None:
             self._on_port_setting(link.ifindex)
+            self._unknown.device_changed(link.name)
         with self._lock:
             concerned = frozenset(name for name in self._wiring.concerned(before, after) if self._differs(name))
         if concerned:
@@ -444,6 +445,7 @@ class NetlinkDataPlane(DataPlane):
         problems: dict[Key, Outcome] = {}
         if self._installer is not None:
             self._install(self._installer, problems)
+            self._unknown.listen_again()
         return problems.keys()
 
     # -- packets ------------------------------------------------------------------------------------------------

@@ -17,7 +17,6 @@ from dataplane.netlink.audit import (
     compare_inside,
     compare_links,
     compare_names,
-    count_elements,
 )
 from dataplane.netlink.filter import SETS
 from dataplane.netlink.installer import Installer
@@ -211,7 +210,7 @@ class Upkeep:
             router_id = self._sampler.next_router(places)
             if router_id is not None:
                 compare_inside(found, installed, places, {router_id: read_inside(places.routers[router_id].channel)})
-            expected, counts = count_elements(installed, places), reader.counts()
+            expected, counts = self._book.elements_of_sets, reader.counts()
             too_few = {name for name, count in counts.items() if count < expected.get(name, 0) and name in SETS}
             again = self._owners(found)
             if self._stuck:

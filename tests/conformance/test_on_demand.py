@@ -254,3 +254,30 @@ def test_a_scan_keeps_nobody_from_asking(cloud: Cloud, controller: Controller) -
         assert guest.ping(c.ip).received == 1
     assert before < len(scan), "most of a scan is not asked about"
     eventually(lambda: cloud.one.agent.status()["on_demand"]["pending"] == 0, "nothing waits")
+
+
+def test_what_has_been_repaired_asks_as_before(cloud: Cloud, controller: Controller) -> None:
+    cloud.needs("repair", cloud.one)
+    vpc = cloud.vpc()
+    net = vpc.subnet("10.0.1.0/24")
+    a, b, c = vpc.nic(cloud.one, net), vpc.nic(cloud.two, net), vpc.nic(cloud.two, net)
+    guest, _, _ = cloud.guests(a, b, c)
+    secretive = Secretive(cloud, vpc, [a, b, c])
+    controller.decide = secretive.tell_first
+    assert guest.ping(b.ip, timeout=3.0).received == 1
+    cloud.one.backend.cut_tunnels(cloud.one.host)
+    assert guest.can_reach(b.ip, within=20.0)
+    assert guest.ping(c.ip, timeout=3.0).received == 1
+
+
+def test_an_owner_that_answers_before_it_is_known_costs_no_packet(cloud: Cloud, controller: Controller) -> None:
+    """Host two has a neighbour that host one knows, so it hears what is flooded."""
+    vpc = cloud.vpc()
+    net = vpc.subnet("10.0.1.0/24")
+    a, b, c = vpc.nic(cloud.one, net), vpc.nic(cloud.two, net), vpc.nic(cloud.two, net)
+    guest, _, _ = cloud.guests(a, b, c)
+    secretive = Secretive(cloud, vpc, [a, b, c])
+    secretive.tell(b.ip)
+    controller.decide = secretive.tell_later
+    assert guest.ping(c.ip, timeout=3.0).received == 1
+    assert guest.ping(b.ip).received == 1
