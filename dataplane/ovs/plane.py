@@ -160,6 +160,7 @@ class OvsDataPlane(DataPlane):
             with self._lock:
                 self._floods.render(work)
             work.send()
+            self._settings.faults.at("ovs.sent")
             self._confirm(work)
             unmade |= self._remove_devices(batches)
         except Exception as problem:
@@ -364,6 +365,7 @@ class OvsDataPlane(DataPlane):
 
     def _on_up(self, programmer: FlowProgrammer, tunnels: Tunnels, takeover: Takeover) -> None:
         timeout = self._settings.confirm_timeout_s
+        self._settings.faults.at("ovs.start")
         self._fixed.make_meters(programmer)
         standing = programmer.aggregate(COOKIE_MARK << 56, MARK_MASK).result(timeout)
         flood_in = programmer.dump_flows(0xFF, *cookie_range(COOKIE_MARK, Feature.SEGMENT)).result(timeout)
@@ -438,7 +440,8 @@ class OvsDataPlane(DataPlane):
         with self._asking() as programmer:
             count, again = self._audit.sweep(programmer, leftovers)
             with self._lock:
-                self._floods.disinherit()
+                if self._audit.all_settled:
+                    self._floods.disinherit()
             if self._floods.unsettled():
                 self.apply(())
         if again:
