@@ -125,7 +125,7 @@ class OvsDataPlane(DataPlane):
         )
         books = (self._book, self._neighbors, self._members, self._wiring, self._ovsdb)
         self._audit = Audit(settings, self._lock, *books, self._maker, self._fixed, self._activity)
-        self._drift = DriftWatch(self._look_at)
+        self._drift = DriftWatch(self._look_at, lambda: self._activity.quiet)
 
     @property
     def capabilities(self) -> Capabilities:

@@ -252,13 +252,15 @@ def test_changes_are_told_together_and_too_many_at_large() -> None:
         told.append(changed)
         came.release()
 
-    watch = DriftWatch(look)
+    quiet = threading.Event()
+    watch = DriftWatch(look, quiet.is_set)
     watch.start()
     try:
         watch.note(FlowUpdates([1, 2], False))
         watch.note(FlowUpdates([3], False))
         assert came.acquire(timeout=WAIT_S)
         watch.note(FlowUpdates([4], True))
+        quiet.set()
         assert came.acquire(timeout=WAIT_S)
     finally:
         watch.close()
