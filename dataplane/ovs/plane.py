@@ -110,12 +110,8 @@ class OvsDataPlane(DataPlane):
         )
         self._wiring = Wiring(self._ovsdb, settings.bridge)
         self._punts = Punts(
-            self._wiring.port_at,
-            self._subnet_keys.find,
-            self._packets.to_port,
-            self._packets.through_tables,
-            self._hand_up,
-            settings.tunnel_mtu,
+            self._wiring.port_at, self._subnet_keys.find, self._packets.to_port, self._packets.through_tables,
+            self._hand_up, settings.tunnel_mtu,
         )
         self._reattacher = Reattacher(self._ovsdb, settings.confirm_timeout_s)
         self._maker = DeviceMaker(settings.devices, self._ovsdb, settings.confirm_timeout_s)
@@ -128,19 +124,9 @@ class OvsDataPlane(DataPlane):
             on_flow_updates=lambda updates: self._drift.note(updates),
             on_bridge_made=(lambda: None) if settings.is_elsewhere else self._reattacher.bridge_made,
         )
-        self._audit = Audit(
-            settings,
-            self._lock,
-            self._book,
-            self._neighbors,
-            self._members,
-            self._wiring,
-            self._ovsdb,
-            self._maker,
-            self._fixed,
-            self._activity,
-        )
-        self._drift = DriftWatch(self._look_at)
+        books = (self._book, self._neighbors, self._members, self._wiring, self._ovsdb)
+        self._audit = Audit(settings, self._lock, *books, self._maker, self._fixed, self._activity)
+        self._drift = DriftWatch(self._look_at, lambda: self._activity.quiet)
 
     @property
     def capabilities(self) -> Capabilities:
@@ -175,6 +161,7 @@ class OvsDataPlane(DataPlane):
             with self._lock:
                 self._floods.render(work)
             work.send()
+            self._settings.faults.at("ovs.sent")
             self._confirm(work)
             unmade |= self._remove_devices(batches)
         except Exception as problem:
@@ -379,6 +366,7 @@ class OvsDataPlane(DataPlane):
 
     def _on_up(self, programmer: FlowProgrammer, tunnels: Tunnels, takeover: Takeover) -> None:
         timeout = self._settings.confirm_timeout_s
+        self._settings.faults.at("ovs.start")
         self._fixed.make_meters(programmer)
         standing = programmer.aggregate(COOKIE_MARK << 56, MARK_MASK).result(timeout)
         flood_in = programmer.dump_flows(0xFF, *cookie_range(COOKIE_MARK, Feature.SEGMENT)).result(timeout)
@@ -453,7 +441,8 @@ class OvsDataPlane(DataPlane):
         with self._asking() as programmer:
             count, again = self._audit.sweep(programmer, leftovers)
             with self._lock:
-                self._floods.disinherit()
+                if self._audit.all_settled:
+                    self._floods.disinherit()
             if self._floods.unsettled():
                 self.apply(())
         if again:

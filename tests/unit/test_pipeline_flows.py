@@ -294,9 +294,10 @@ def test_unknown_destinations_are_handed_up_by_each_ports_own_meter() -> None:
 
 def test_what_is_asked_for_stands_above_what_is_flooded_or_dropped() -> None:
     asked = unresolved_flows()
-    assert {flow.table for flow in asked} == {Table.RESOLVE}
-    of_all = [flow for flow in static_flows(TUNNELS, 1450) if flow.table == Table.RESOLVE]
-    known = [flow for flow in port_flows(wanted_port(S), 7) if flow.table == Table.RESOLVE]
+    asking = (Table.RESOLVE, Table.BRIDGE)
+    assert {flow.table for flow in asked} == set(asking)
+    of_all = [flow for flow in static_flows(TUNNELS, 1450) if flow.table in asking]
+    known = [flow for flow in port_flows(wanted_port(S, T), 7) if flow.table in asking]
     assert all(below.priority < flow.priority for flow in asked for below in of_all)
     assert all(flow.priority < above.priority for flow in asked for above in known)
 
@@ -307,7 +308,7 @@ def test_without_a_controller_nothing_is_handed_up_and_with_one_each_port_is() -
     for host in (bare, asking):
         host.apply([Batch(Kind.SUBNET, (S,)), Batch(Kind.PORT, (value,))])
     differing = {flow[:2] for flow in asking.flows.keys() - bare.flows.keys()}
-    assert differing == {(Table.RESOLVE, 20), (Table.UNKNOWN, 100)}
+    assert differing == {(Table.RESOLVE, 20), (Table.BRIDGE, 20), (Table.UNKNOWN, 100)}
     assert not bare.flows.keys() - asking.flows.keys()
     asking.apply([Batch(Kind.PORT, removals=("p",)), Batch(Kind.SUBNET, removals=("s",))])
     asking.assert_empty()

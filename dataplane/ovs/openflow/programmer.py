@@ -134,9 +134,9 @@ class FlowProgrammer:
         """Have ``on_flow_updates`` called from now on. Fails with OpenFlowError where the bridge cannot tell."""
         return self.request(messages.MULTIPART_REQUEST, messages.flow_monitor_request())
 
-    def aggregate(self, cookie: int, mask: int) -> Future[int]:
-        """How many flows, in all tables, have a cookie that equals ``cookie`` in the bits of ``mask``."""
-        body = messages.flow_stats_request(messages.MULTIPART_AGGREGATE, messages.TABLE_ALL, cookie, mask)
+    def aggregate(self, cookie: int, mask: int, table: int = messages.TABLE_ALL) -> Future[int]:
+        """How many flows of a table (255: of all) have a cookie that equals ``cookie`` in the bits of ``mask``."""
+        body = messages.flow_stats_request(messages.MULTIPART_AGGREGATE, table, cookie, mask)
         query: Query[int, int] = Query(body, _flow_count, sum)
         self._intake.put_question(query)
         return query.future
