@@ -8,6 +8,8 @@ import pytest
 
 from tests.lab import Lab, missing_requirements
 
+pytest_plugins = ["tests.conformance.report"]
+
 LOG_LINES = 60
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import pytest
 
@@ -28,8 +29,11 @@ from tests.conformance.network import (
     v1,
     v2,
 )
+from tests.conformance.report import ANSWER, INAPPLICABLE
 from tests.lab import AgentProcess, Guest, GuestSpec, Host, LabError, wait_until
 from tests.lab.netns import Namespace, namespaces_of
+
+T = TypeVar("T")
 
 SETTLE = 5.0
 DELETION_ORDER = ("NEIGHBOR", "DHCP", "PORT", "ROUTER", "SUBNET", "VPC", "SECURITYGROUP", "GATEWAY")
@@ -95,8 +99,11 @@ class OvsBackend:
 
     def footprint(self, host: Host) -> object:
         """Flows with their cookies, groups, meters, and whose rows in OVSDB carry marks of ours."""
-        rows = json.loads(host.vsctl("--format=json", "--columns=name,type,options,external_ids", "list", "Interface"))
-        bridges = json.loads(host.vsctl("--format=json", "--columns=name,external_ids,other_config", "list", "Bridge"))
+        tables = host.vsctl(
+            *("--format=json", "--", "--columns=name,type,options,external_ids", "list", "Interface"),
+            *("--", "--columns=name,external_ids,other_config", "list", "Bridge"),
+        )
+        rows, bridges = map(json.loads, tables.splitlines())
         return {
             "flows": host.flows(host.bridge, cookies=True),
             "groups": sorted(host.ofctl("dump-groups", host.bridge).splitlines()[1:]),
@@ -336,17 +343,39 @@ class Vpc:
 class Cloud:
     """Two sites and a controller that knows everything."""
 
-    def __init__(self, sites: Sequence[Site], numbers: Iterator[int]) -> None:
+    def __init__(self, sites: Sequence[Site], numbers: Iterator[int], note: Callable[[str, str], None]) -> None:
+        """`note` gets what is to be said of the scenario on this pair: the kind of remark (see report.py) and it."""
         self.one, self.two = sites
         self.sites = tuple(sites)
         self.numbers = numbers
+        self._note = note
         self._guests: list[Guest] = []
 
     def needs(self, what: str, *sites: Site) -> None:
         """Skip the scenario, with the reason, if a data plane (of these sites, else of any) cannot do it."""
         for site in sites or self.sites:
             if what in site.backend.lacks:
-                pytest.skip(f"{site.backend.name}: {site.backend.lacks[what]}")
+                reason = f"{site.backend.name}: {site.backend.lacks[what]}"
+                self._note(INAPPLICABLE, reason)
+                pytest.skip(reason)
+
+    def refuses(self, what: str, named: str, *states: State) -> bool:
+        """True if a data plane lacks what these states ask for, and says so: the first of them is answered INVALID_ARG
+        with a reason that has `named` in it. A scenario ends then; there is nothing else to see.
+
+        Hosts that can are told as well, so that what they do shows nothing less than success.
+        """
+        lacking = [site for site in self.sites if what in site.backend.lacks]
+        for site in lacking:
+            reply = site.push(*states)
+            assert reply.status(states[0]) == "INVALID_ARG", reply.statuses
+            assert named in reply.reason(states[0]), reply.reason(states[0])
+            self._note(ANSWER, f"{site.backend.name}: {site.backend.lacks[what]}")
+        if lacking:
+            for site in self.sites:
+                if site not in lacking:
+                    site.program(*states)
+        return bool(lacking)
 
     def vpc(self) -> Vpc:
         number = next(self.numbers)
@@ -360,14 +389,16 @@ class Cloud:
         return self.guests(nic, mtu=mtu, addressed=addressed, attach=attach)[0]
 
     def guests(self, *nics: Nic, mtu: int = 1450, addressed: bool = True, attach: bool = True) -> list[Guest]:
-        made = []
-        for nic in nics:
-            ips = tuple(subnet.with_length(address) for subnet, address in nic.addresses) if addressed else ()
-            gateway = nic.subnet.gateway if addressed else None
-            spec = GuestSpec(nic.id, nic.mac, ips, gateway, mtu)
-            made += self.site_of(nic).host.guests([spec], attach=attach)
-        self._guests += made
-        return made
+        made: dict[str, Guest] = {}
+        for site in self.sites:
+            specs = []
+            for nic in nics:
+                if self.site_of(nic) is site:
+                    ips = tuple(subnet.with_length(address) for subnet, address in nic.addresses) if addressed else ()
+                    specs.append(GuestSpec(nic.id, nic.mac, ips, nic.subnet.gateway if addressed else None, mtu))
+            made |= {guest.port_id: guest for guest in site.host.guests(specs, attach=attach)}
+        self._guests += made.values()
+        return [made[nic.id] for nic in nics]
 
     def announce(self, vpc: Vpc, *, router: Sequence[Subnet | tuple[Subnet, Sequence[Rule]]] = ()) -> list[State]:
         """Tell each host about the VPC as controllers do: all subnets, its own ports, everybody as a neighbour (the
@@ -392,8 +423,8 @@ class Cloud:
         guest.remove()
 
     def close(self) -> None:
-        for guest in self._guests:
-            guest.remove()
+        for site in self.sites:
+            site.host.remove([guest for guest in self._guests if guest.host is site.host])
         self._guests.clear()
 
 
@@ -405,6 +436,12 @@ def operation_name(number: int) -> str:
     """The name in alcor.schema.OperationType, or the number if it has none."""
     names = {value: name for name, value in common_pb2.OperationType.items()}
     return str(names.get(number, number))
+
+
+def together(*actions: Callable[[], T]) -> list[T]:
+    """What they return; all run at the same time, since most of a scenario's time is waiting for nothing to come."""
+    with ThreadPoolExecutor(max(len(actions), 1)) as pool:
+        return [done.result() for done in [pool.submit(action) for action in actions]]
 
 
 def numbers() -> Iterator[int]:

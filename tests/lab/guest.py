@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from tests.lab.commands import LabError
 from tests.lab.guests import GuestSpec, plug
-from tests.lab.netns import Namespace, delete_namespaces
+from tests.lab.netns import Namespace
 from tests.lab.ping import PingResult, RunningPing, ping, reachable
 from tests.lab.wire import Capture, resolve, send_frame
 
@@ -71,14 +71,7 @@ class Guest:
 
     def remove(self) -> None:
         """Detach, delete the wire and the namespace."""
-        for running in self._pings:
-            running.kill()
-        self.host.forget(self)
-        if self.host.has_ovs:
-            self.detach()
-        if self.device in self.host.devices():
-            self.unplug()
-        delete_namespaces([self.namespace.name])
+        self.host.remove([self])
 
     def link_down(self) -> None:
         """Take eth0 down: the host's end loses its carrier."""
