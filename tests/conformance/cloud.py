@@ -44,10 +44,14 @@ class Backend(Protocol):
 
     name: str
     lacks: Mapping[str, str]
-    """What it cannot do, each with the reason: geneve, crash, host (protection of)."""
+    """What it cannot do, each with the reason: e.g. geneve, crash."""
 
     def footprint(self, host: Host) -> object:
         """Everything the agent has made on the host, comparable: equal means nothing was added, lost or changed."""
+        ...
+
+    def serves(self, device: str) -> bool:
+        """Whether it is the data plane that keeps guests off this device of the host."""
         ...
 
     def attach_by_name(self, guest: Guest) -> None:
@@ -73,9 +77,12 @@ class Backend(Protocol):
 
 class OvsBackend:
     name = "ovs"
-    lacks: Mapping[str, str] = {
-        "host": "the lab's switch is in user space: the host's kernel sees what guests send as well",
-    }
+    lacks: Mapping[str, str] = {}
+
+    def serves(self, device: str) -> bool:
+        """The lab's switch is in user space and only listens on devices that the kernel has: not on those is it the
+        switch that decides what the host itself gets."""
+        return not device.startswith("tap") and device != "uplink"
 
     def attach_by_name(self, guest: Guest) -> None:
         guest.host.vsctl("add-port", guest.host.bridge, guest.device)
@@ -121,6 +128,9 @@ class NetlinkBackend:
         "repair": "what is taken away by hand is put back when the agent starts again",
         "inheritance": "what an earlier agent made and a fresh one never hears of stays, deletions included",
     }
+
+    def serves(self, device: str) -> bool:
+        return True
 
     def attach_by_name(self, guest: Guest) -> None:
         """The device is there: nothing else is needed."""
@@ -249,6 +259,12 @@ class Site:
     def footprint(self) -> object:
         return self.backend.footprint(self.host)
 
+    def host_macs(self) -> list[str]:
+        """The MACs of the host's devices that guests are to be kept off."""
+        devices = json.loads(self.host.run("ip", "-j", "link"))
+        served = (one for one in devices if one["ifname"] != "lo" and self.backend.serves(one["ifname"]))
+        return sorted({one["address"] for one in served})
+
     def push(self, *states: State) -> Reply:
         """Tell the agent by stream, in the V2 form."""
         self.remember(states)
@@ -268,14 +284,23 @@ class Site:
 
     def program(self, *states: State) -> None:
         """push() of what must succeed."""
-        reply = self.push(*states)
-        assert not reply.troubles, reply.troubles
+        self.succeeds(self.push(*states))
+
+    def succeeds(self, reply: Reply) -> None:
+        """All is programmed. The data plane may hear of a device a moment later than of its port: that follows by
+        itself."""
+        late = [one for one in reply.troubles if (one[0], one[2]) == ("PORT", "PENDING") and "device tap" in one[3]]
+        assert [one for one in reply.troubles if one not in late] == []
+        for kind, name, _, reason in late:
+            wait_until(lambda k=kind, n=name: self.problem_of(k, n) is None, SETTLE, reason)  # type: ignore[misc]
 
     def problem(self, state: State) -> dict[str, Any] | None:
         """What `aca status` says is wrong with the resource now."""
-        wanted = (kind_of(state).replace("SECURITYGROUP", "SECURITYGROUP"), state.configuration.id)
+        return self.problem_of(kind_of(state), state.configuration.id)
+
+    def problem_of(self, kind: str, resource_id: str) -> dict[str, Any] | None:
         for one in self.agent.status()["problems"]:
-            if (one["kind"], one["id"]) == wanted:
+            if (one["kind"], one["id"]) == (kind, resource_id):
                 found: dict[str, Any] = one
                 return found
         return None
@@ -413,8 +438,7 @@ class Cloud:
             common.append(router_state(f"router-of-{vpc.id}", router))
         for site, push in ((self.one, self.one.push_v1), (self.two, self.two.push)):
             ports = [port_state(nic) for nic in vpc.nics if nic.host_ip == site.ip]
-            reply = push(*common, *ports)
-            assert not reply.troubles, reply.troubles
+            site.succeeds(push(*common, *ports))
         return common
 
     def remove(self, guest: Guest) -> None:
@@ -453,6 +477,11 @@ def severed(guest: Guest, ip: str) -> bool:
     for a moment longer than it confirms a change."""
     eventually(lambda: guest.ping(ip, timeout=0.1).received == 0, f"{guest!r} does not reach {ip}")
     return guest.cannot_reach(ip, for_=0.3)
+
+
+def isolated(*ways: tuple[Guest, str]) -> bool:
+    """True if none of these guests gets an answer from the address beside it."""
+    return all(together(*(lambda g=guest, ip=ip: g.cannot_reach(ip, for_=0.3) for guest, ip in ways)))
 
 
 def eventually(condition: Callable[[], bool], what: str) -> None:

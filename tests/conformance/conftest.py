@@ -19,11 +19,7 @@ def name_of(pair: tuple[Backend, Backend]) -> str:
     return "-".join(backend.name for backend in pair)
 
 
-@pytest.fixture(
-    scope="session",
-    # The group is for pytest-xdist: a pair's hosts are made once, by the worker that has all of its scenarios.
-    params=[pytest.param(pair, marks=pytest.mark.xdist_group(name_of(pair)), id=name_of(pair)) for pair in PAIRS],
-)
+@pytest.fixture(scope="session", params=PAIRS, ids=name_of)
 def backends(request: pytest.FixtureRequest) -> tuple[Backend, Backend]:
     pair: tuple[Backend, Backend] = request.param
     return pair

@@ -15,7 +15,7 @@ HEAD = """\
 What was seen when the scenarios of `tests/conformance/` ran on two hosts, the first with the data plane named first.
 Made from a run, not by hand:
 
-    sudo .venv/bin/python -m pytest tests/conformance -n 2 --dist loadgroup --conformance-table build/conformance.json
+    sudo .venv/bin/python -m pytest tests/conformance -n 2 --conformance-table build/conformance.json
     .venv/bin/python -m tests.conformance build/conformance.json docs/conformance.md
 
 A data plane that cannot do something says so: the resource is answered INVALID_ARG with the reason, and the scenario
@@ -129,6 +129,13 @@ def cell(results: Iterable[Result], notes: list[str]) -> str:
         if numbers:
             return f"{kind} ({', '.join(numbers)})"
     return "passes"
+
+
+def unit_of(nodeid: str) -> str:
+    """Which tests belong together: the scenarios of a pair, the tests of any other module."""
+    path, _, name = nodeid.partition("::")
+    case = name.partition("[")[2]
+    return next((pair for pair in PAIRS if case.startswith(pair)), path)
 
 
 def rows(document: str) -> dict[str, list[str]]:

@@ -46,8 +46,7 @@ def test_traffic_flows_while_the_agent_is_gone(cloud: Cloud) -> None:
 
     cloud.one.agent.start()
     cloud.one.agent.wait_ready()
-    reply = cloud.one.push(*town.states)
-    assert not reply.troubles, reply.troubles
+    cloud.one.program(*town.states)
     assert town.all_reached()
 
 
@@ -58,8 +57,7 @@ def test_the_switch_crashes(cloud: Cloud) -> None:
     cloud.one.backend.crash(cloud.one.host)
     assert town.all_reached()
     cloud.one.agent.wait_ready()
-    reply = cloud.one.push(*town.states)
-    assert not reply.troubles, reply.troubles
+    cloud.one.program(*town.states)
 
 
 def test_the_tunnels_are_deleted_by_hand(cloud: Cloud) -> None:
