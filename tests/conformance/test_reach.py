@@ -162,23 +162,6 @@ def test_a_router_joins_subnets_that_did_not_see_each_other(cloud: Cloud) -> Non
     assert all(together(lambda: severed(ga, b.ip), lambda: severed(ga, c.ip)))
 
 
-def test_geneve_between_hosts(cloud: Cloud) -> None:
-    vpc = cloud.vpc()
-    net = vpc.subnet("10.0.1.0/24", network_type=common_pb2.GENEVE)
-    other = vpc.subnet("10.0.2.0/24", network_type=common_pb2.GENEVE)
-    if cloud.refuses("geneve", "GENEVE", subnet_state(net), subnet_state(other)):
-        return
-    a, b, c = vpc.nic(cloud.one, net), vpc.nic(cloud.two, net), vpc.nic(cloud.two, other)
-    ga, _, _ = cloud.guests(a, b, c)
-    cloud.announce(vpc, router=(net, other))
-
-    with cloud.two.host.capture() as uplink:
-        assert ga.ping(b.ip, count=2).received == 2
-        wire = uplink.frames(lambda f: f[12:14] == b"\x08\x00" and f[23] == 17, count=1, within=1.0)
-    assert int.from_bytes(wire[0][36:38], "big") == 6081, "the UDP port of Geneve"
-    assert ga.ping(c.ip, count=2).received == 2
-
-
 def test_encapsulations_that_are_not_done_are_refused(cloud: Cloud) -> None:
     vpc = cloud.vpc()
     good = vpc.subnet("10.0.9.0/24")
