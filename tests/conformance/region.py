@@ -7,6 +7,8 @@ from collections.abc import Callable, Sequence
 from tests.conformance.cloud import SETTLE, Backend, Cloud, Site, together
 from tests.lab import Lab, wait_until
 
+START_TIMEOUT = 60.0
+
 
 class Region:
     """Two hosts with a ready agent each, made when first asked for. A scenario that cannot be cleared away ends them,
@@ -33,7 +35,7 @@ class Region:
             hosts = [self._lab.host(f"h{n}", dataplane=backend.name) for n, backend in enumerate(self._backends, 1)]
             agents = [host.agent() for host in hosts]
             for agent in agents:
-                agent.wait_ready()
+                agent.wait_ready(START_TIMEOUT)
             one, two = map(Site, hosts, agents, self._backends)
             self._untouched = [one.footprint(), two.footprint()]
             self._sites = one, two

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from goalstate_proto import common_pb2
+from goalstate_proto import common_pb2, neighbor_pb2
 from tests.conformance.cloud import Cloud, eventually, isolated, severed, together
 from tests.conformance.frames import is_arp
 from tests.conformance.network import deletion, neighbor_state, port_state, router_state, subnet_state
@@ -237,6 +237,30 @@ def test_a_neighbour_that_moves_to_another_host(cloud: Cloud) -> None:
         site.program(neighbor_state(far))
     cloud.two.program(port_state(far))
     assert third.ping(b.ip).received == 1
+
+
+def test_a_guest_that_moves_there_and_back(cloud: Cloud) -> None:
+    """Behind a router; each host hears of it in its own time."""
+    vpc = cloud.vpc()
+    blue, green = vpc.subnet("10.0.1.0/24"), vpc.subnet("10.0.2.0/24")
+    a, b, moving = vpc.nic(cloud.one, blue), vpc.nic(cloud.two, green), vpc.nic(cloud.two, (green, 50))
+    near, far, guest = cloud.guests(a, b, moving)
+    cloud.announce(vpc, router=(blue, green))
+    for source, target in ((cloud.two, cloud.one), (cloud.one, cloud.two)):
+        assert near.can_reach(moving.ip)
+        assert far.can_reach(moving.ip)
+        here = moving.but(host_ip=target.ip)
+        source.program(deletion(port_state(moving)))
+        cloud.remove(guest)
+        guest = cloud.guest(here)
+        target.program(port_state(here), neighbor_state(here, layer=neighbor_pb2.L3))
+        source.program(neighbor_state(here, layer=neighbor_pb2.L3))
+    for other in (near, far):
+        other.flush_neighbours()
+        assert other.can_reach(moving.ip)
+        assert other.ping(moving.ip, count=3).duplicates == 0
+    assert set(near.ping(moving.ip, count=2).ttls) == {63}
+    assert set(far.ping(moving.ip, count=2).ttls) == {64}
 
 
 def test_a_neighbour_whose_host_changes(cloud: Cloud) -> None:
