@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from tests.conformance.cloud import SETTLE, Backend, Cloud, Site, together
 from tests.lab import Lab, wait_until
@@ -14,9 +15,13 @@ class Region:
     """Two hosts with a ready agent each, made when first asked for. A scenario that cannot be cleared away ends them,
     and the next one gets new ones."""
 
-    def __init__(self, new_lab: Callable[[], Lab], backends: Sequence[Backend]) -> None:
+    def __init__(
+        self, new_lab: Callable[[], Lab], backends: Sequence[Backend], settings: Mapping[str, Any] | None = None
+    ) -> None:
+        """`settings` are laid over the agents' usual ones; a module that needs some has a `region` of its own."""
         self._new_lab = new_lab
         self._backends = tuple(backends)
+        self._settings = dict(settings or {})
         self._lab: Lab | None = None
         self._sites: tuple[Site, Site] | None = None
         self._untouched: list[object] = []
@@ -33,7 +38,7 @@ class Region:
             self.close()
             self._lab = self._new_lab().__enter__()
             hosts = [self._lab.host(f"h{n}", dataplane=backend.name) for n, backend in enumerate(self._backends, 1)]
-            agents = [host.agent() for host in hosts]
+            agents = [host.agent(self._settings) for host in hosts]
             for agent in agents:
                 agent.wait_ready(START_TIMEOUT)
             one, two = map(Site, hosts, agents, self._backends)
