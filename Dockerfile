@@ -1,5 +1,6 @@
-# The agent as an image. It drives the host's Open vSwitch: mount the run directory of that (/run/openvswitch) and
-# use the host's network namespace.
+# The agent as an image, to be run privileged and in the host's network namespace. It drives the host's Open vSwitch:
+# mount the run directory of that (/run/openvswitch). Or, with dataplane.kind = "netlink", the host's kernel: mount
+# /run/netns with propagation rshared.
 ARG BASE=debian:12-slim
 
 FROM ${BASE} AS build

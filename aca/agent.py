@@ -17,6 +17,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
 from types import FrameType
 from typing import Any, Protocol
 
@@ -24,6 +25,9 @@ import structlog
 
 from aca import interpreter
 from aca.config import DataPlaneKind, Settings
+from aca.dispatch.completeness import CONTROLLER
+from aca.dispatch.upkeep import Mode, UpkeepSettings
+from aca.interface_address import AddressFollower, address_of
 from aca.telemetry.logs import configure_logging
 from aca.transport import intake
 from aca.transport.admin import AdminServer
@@ -31,8 +35,10 @@ from aca.transport.listen import ListenError
 from aca.transport.server import GoalStateServer, ServerSettings
 from aca.transport.thread import ServerThread
 from aca.version import agent_version
-from dataplane.addresses import parse_address
+from dataplane.addresses import format_address, parse_address
 from dataplane.base import DataPlane, DataPlaneError, load_backend
+from dataplane.devices.settings import DeviceSettings, MakeDevices
+from dataplane.faults import Faults, parse_fault
 from dataplane.model import NetworkType
 
 _START_TIMEOUT_S = 10.0
@@ -64,15 +70,23 @@ class Engine(intake.Engine, Protocol):
         """JSON-ready: what is desired, programmed, pending and why. May block for 5 s."""
         ...
 
+    def move_tunnels(self, address: bytes) -> None:
+        """Tunnels of this host end here from now on. Raises DataPlaneError."""
+        ...
 
-def backend_settings(settings: Settings) -> object:
+    def reconcile(self, mode: Mode) -> Future[dict[str, Any]]:
+        """Compare what stands with what is wanted; the future raises ReconcileRefused if that cannot be done."""
+        ...
+
+
+def backend_settings(settings: Settings, faults: Faults) -> object:
     """The settings object of the configured backend: the only place that knows both sides."""
-    return _BACKEND_SETTINGS[settings.dataplane.kind](settings)
+    return _BACKEND_SETTINGS[settings.dataplane.kind](settings, faults)
 
 
-def _ovs_settings(settings: Settings) -> object:
+def _ovs_settings(settings: Settings, faults: Faults) -> object:
     # Here and not above: what a host does not use is not loaded.
-    from dataplane.ovs.settings import MakeDevices, OvsSettings
+    from dataplane.ovs.settings import OvsSettings
 
     ovs = settings.dataplane.ovs
     return OvsSettings(
@@ -83,22 +97,36 @@ def _ovs_settings(settings: Settings) -> object:
         tunnel_address=parse_address(settings.host.data_path_address),
         tunnel_ports={NetworkType.VXLAN: ovs.vxlan_port, NetworkType.GENEVE: ovs.geneve_port},
         tunnel_mtu=settings.dataplane.tunnel_mtu,
-        make_devices=MakeDevices(ovs.make_devices),
+        # A switch in user space forwards what it is given: nobody would finish the guests' checksums.
+        devices=_device_settings(settings, checksum_offload=ovs.datapath_type == "system"),
+        faults=faults,
     )
 
 
-def _netlink_settings(settings: Settings) -> object:
+def _netlink_settings(settings: Settings, faults: Faults) -> object:
     from dataplane.netlink.settings import NetlinkSettings
 
     return NetlinkSettings(
         tunnel_address=parse_address(settings.host.data_path_address),
         tunnel_mtu=settings.dataplane.tunnel_mtu,
         vxlan_port=settings.dataplane.netlink.vxlan_port,
+        geneve_port=settings.dataplane.netlink.geneve_port,
         namespace_prefix=settings.dataplane.netlink.namespace_prefix,
+        devices=_device_settings(settings, checksum_offload=True),
+        faults=faults,
     )
 
 
-_BACKEND_SETTINGS: Mapping[DataPlaneKind, Callable[[Settings], object]] = {
+def _device_settings(settings: Settings, *, checksum_offload: bool) -> DeviceSettings:
+    return DeviceSettings(
+        how=MakeDevices(settings.dataplane.make_devices),
+        mtu=settings.dataplane.tunnel_mtu,
+        namespace_prefix=settings.dataplane.port_namespace_prefix,
+        checksum_offload=checksum_offload,
+    )
+
+
+_BACKEND_SETTINGS: Mapping[DataPlaneKind, Callable[[Settings, Faults], object]] = {
     "ovs": _ovs_settings,
     "netlink": _netlink_settings,
 }
@@ -109,7 +137,8 @@ def build_engine(settings: Settings) -> Engine:
     from aca.dispatch.engine import Engine as RealEngine
     from aca.dispatch.engine import EngineSettings
 
-    wanted = backend_settings(settings)
+    faults = Faults(map(parse_fault, settings.faults.rules))
+    wanted = backend_settings(settings, faults)
     try:
         # Only a backend knows what its settings are, so its constructor's type says nothing.
         make_backend: Any = load_backend(settings.dataplane.kind)
@@ -120,11 +149,19 @@ def build_engine(settings: Settings) -> Engine:
         plane,
         EngineSettings(
             local_addresses=settings.host.packed_addresses,
+            tunnel_address=parse_address(settings.host.data_path_address),
             default_network_type=NetworkType[settings.dataplane.default_network_type.upper()],
             tunnel_mtu=settings.dataplane.tunnel_mtu,
             not_ready_wait_s=settings.dataplane.ready_wait_s,
             reply_timeout_s=settings.dataplane.reply_timeout_s,
             workers=settings.dataplane.workers,
+            sources=frozenset({CONTROLLER} if settings.reconcile.controller_replays else ()),
+            faults=faults,
+            upkeep=UpkeepSettings(
+                check_every_s=settings.reconcile.check_every_s,
+                survey_every_s=settings.reconcile.survey_every_s,
+                sweep_limit=settings.reconcile.sweep_limit,
+            ),
         ),
     )
 
@@ -145,7 +182,9 @@ class Agent:
                 max_concurrent_messages=settings.grpc.max_concurrent_messages,
             ),
         )
-        self._admin = AdminServer(settings.admin.socket, self.status)
+        self._admin = AdminServer(settings.admin.socket, self)
+        self._tunnel_address = parse_address(settings.host.data_path_address)
+        self._follower: AddressFollower | None = None
 
     def start(self) -> Sequence[str]:
         """Start everything; returns the addresses listened on. Raises StartError, with everything stopped again."""
@@ -154,6 +193,10 @@ class Agent:
             self._thread.run(self._admin.start(), _START_TIMEOUT_S)
             bound = self._thread.run(self._server.start(), _START_TIMEOUT_S)
             self._engine.start()
+            interface = self._settings.host.tunnel_interface
+            if interface is not None:
+                self._follower = AddressFollower(interface, self._tunnel_address, self._move_tunnels)
+                self._follower.start()
         except (DataPlaneError, ListenError) as error:
             self.stop()
             raise StartError(str(error)) from None
@@ -161,6 +204,8 @@ class Agent:
 
     def stop(self) -> None:
         """Stop taking work, finish or answer what is in hand, end everything; within about 4 s."""
+        if self._follower is not None:
+            self._attempt(self._follower.close)
         with_servers = self._thread.started
         if with_servers:
             self._attempt(lambda: self._thread.run(self._server.drain(), _DRAIN_TIMEOUT_S))
@@ -179,12 +224,19 @@ class Agent:
                 "python": platform.python_version(),
                 "pid": os.getpid(),
                 "host": host.id,
-                "tunnel_address": host.data_path_address,
+                "tunnel_address": format_address(self._tunnel_address),
                 "data_plane": self._settings.dataplane.kind,
                 "uptime_s": round(time.time() - self._started_at, 1),
             },
             **self._engine.status(),
         }
+
+    def _move_tunnels(self, address: bytes) -> None:
+        self._engine.move_tunnels(address)
+        self._tunnel_address = address
+
+    def reconcile(self, mode: Mode) -> Future[dict[str, Any]]:
+        return self._engine.reconcile(mode)
 
     def _attempt(self, step: Callable[[], None]) -> None:
         """What goes wrong in one step of stopping must not keep the others from being done."""
@@ -192,6 +244,21 @@ class Agent:
             step()
         except Exception:
             _log.exception("a step of stopping failed")
+
+
+def with_interface_address(settings: Settings) -> Settings:
+    """The settings with the tunnel address that the interface has now. Raises StartError."""
+    host = settings.host
+    if host.tunnel_interface is None:
+        return settings
+    try:
+        address = address_of(host.tunnel_interface)
+    except OSError as error:
+        raise StartError(f"host.tunnel_interface: the kernel cannot be asked: {error}") from None
+    if address is None:
+        _log.warning("no address yet", interface=host.tunnel_interface, instead=host.data_path_address)
+        return settings
+    return settings.model_copy(update={"host": host.model_copy(update={"tunnel_address": format_address(address)})})
 
 
 def run_agent(settings: Settings, make_engine: Callable[[Settings], Engine] = build_engine) -> None:
@@ -203,6 +270,7 @@ def run_agent(settings: Settings, make_engine: Callable[[Settings], Engine] = bu
     configure_logging(settings.log.level, settings.log.format)
     signals = _Signals()
     interpreter.prepare()
+    settings = with_interface_address(settings)
     agent = Agent(settings, make_engine(settings))
     agent.start()
     gc.freeze()

@@ -28,6 +28,7 @@ from pydantic import (
 from pydantic.fields import FieldInfo
 
 from dataplane.addresses import AddressError, format_address, is_unicast_address, parse_address
+from dataplane.faults import parse_fault
 
 ENVIRONMENT_PREFIX = "ACA_"
 CONFIG_VARIABLE = "ACA_CONFIG"
@@ -42,9 +43,13 @@ class ConfigError(Exception):
     """A setting is unknown or its value is refused. The message names every such setting and what is allowed."""
 
 
-def _split(value: object) -> object:
+def _split_any(value: object) -> object:
     """Lists are written with commas where only text can be given; one value need not be in a list."""
-    parts = [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value
+    return [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value
+
+
+def _split(value: object) -> object:
+    parts = _split_any(value)
     if isinstance(parts, list | tuple) and not parts:
         raise ValueError("must not be empty")
     return parts
@@ -67,6 +72,11 @@ def _is_ipv4(address: str) -> bool:
 def _spell_level(value: object) -> object:
     """Levels may be written in any case."""
     return value.lower() if isinstance(value, str) and value.lower() in get_args(Level) else value
+
+
+def _check_fault(text: str) -> str:
+    parse_fault(text)
+    return text
 
 
 def _check_listen(text: str) -> str:
@@ -104,6 +114,7 @@ Address = Annotated[str, AfterValidator(_check_address)]
 Addresses = Annotated[tuple[Address, ...], BeforeValidator(_split)]
 Listen = Annotated[str, AfterValidator(_check_listen)]
 Listens = Annotated[tuple[Listen, ...], BeforeValidator(_split)]
+Faults = Annotated[tuple[Annotated[str, AfterValidator(_check_fault)], ...], BeforeValidator(_split_any)]
 UdpPort = Annotated[int, Field(ge=1, le=65535)]
 DataPlaneKind = Literal["ovs", "netlink"]
 Level = Literal["debug", "info", "warning", "error"]
@@ -129,6 +140,12 @@ class HostSettings(_Section):
         json_schema_extra={"shown_default": "the first IPv4 address of host.addresses"},
     )
 
+    tunnel_interface: Annotated[str, AfterValidator(_check_device_name)] | None = Field(
+        default=None, description="Interface whose first IPv4 address is where tunnels end. It is followed when it "
+        "changes; as long as it has none, host.tunnel_address counts.",
+        json_schema_extra={"shown_default": "none"},
+    )
+
     @field_validator("tunnel_address")
     @classmethod
     def _check_tunnel_address(cls, value: str | None, info: ValidationInfo) -> str | None:
@@ -147,7 +164,7 @@ class HostSettings(_Section):
     @property
     def packed_addresses(self) -> frozenset[bytes]:
         """All own addresses, 4 or 16 bytes each."""
-        return frozenset(parse_address(address) for address in (*self.addresses, self.data_path_address))
+        return frozenset(map(parse_address, self.addresses))
 
 
 class GrpcSettings(_Section):
@@ -189,16 +206,13 @@ class OvsDataPlaneSettings(_Section):
     )
     vxlan_port: UdpPort = Field(default=4789, description="UDP port of VXLAN tunnels.")
     geneve_port: UdpPort = Field(default=6081, description="UDP port of Geneve tunnels.")
-    make_devices: Literal["no", "tap", "veth"] = Field(
-        default="no", description="Make the ports' devices instead of waiting for them: a persistent tap, or a veth "
-        "pair whose other end is 'veth' and the first 11 characters of the port id.",
-    )
 
 
 class NetlinkDataPlaneSettings(_Section):
     """The Linux kernel's own bridges, routes and nftables"""
 
     vxlan_port: UdpPort = Field(default=4789, description="UDP port of VXLAN tunnels.")
+    geneve_port: UdpPort = Field(default=6081, description="UDP port of Geneve tunnels, where the kernel has them.")
     namespace_prefix: str = Field(
         default="aca-", pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$", description="What the names of the routers' "
         "network namespaces begin with; nothing else on the host may begin so.",
@@ -212,6 +226,14 @@ class DataPlaneSettings(_Section):
     workers: int = Field(default=4, ge=1, le=64, description="Threads that program it.")
     default_network_type: Literal["vxlan", "geneve"] = Field(
         default="vxlan", description="Encapsulation of subnets that do not name one."
+    )
+    make_devices: Literal["no", "tap", "veth"] = Field(
+        default="no", description="Make the ports' devices instead of waiting for them: a persistent tap, or a veth "
+        "pair whose other end is eth0, with the port's addresses and default route, in a network namespace of its own.",
+    )
+    port_namespace_prefix: str = Field(
+        default="acaport-", pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$", description="What the names of the "
+        "namespaces that make_devices makes begin with; the port's id follows.",
     )
     tunnel_mtu: int = Field(
         default=1450, ge=576, le=65535, description="Largest IP packet that fits into a tunnel, in bytes."
@@ -228,11 +250,41 @@ class DataPlaneSettings(_Section):
     netlink: NetlinkDataPlaneSettings = NetlinkDataPlaneSettings()
 
 
+class ReconcileSettings(_Section):
+    """Keeping the data plane equal to the desired state"""
+
+    controller_replays: bool = Field(
+        default=False, description="The controller replays everything that is meant for this host when the agent tells "
+        "it that it has started, and ends the replay with the closing marker (docs/wire-extensions.md). Only then does "
+        "the agent take away by itself what nothing wants.",
+    )
+    sweep_limit: float = Field(
+        default=0.5, ge=0, le=1, description="Largest part of what stands that is taken away at once, unasked; more "
+        "needs `aca reconcile --force`.",
+    )
+    check_every_s: float = Field(
+        default=5.0, ge=0.5, le=3600, description="How often to look for what somebody else has changed, in seconds."
+    )
+    survey_every_s: float = Field(
+        default=3600.0, ge=10, le=86_400, description="How often to compare everything, once the desired state is "
+        "complete, in seconds.",
+    )
+
+
 class LogSettings(_Section):
     """Logging, to standard error"""
 
     level: Annotated[Level, BeforeValidator(_spell_level)] = Field(default="info", description="Least level written.")
     format: Literal["console", "json"] = Field(default="console", description="For people or one JSON object a line.")
+
+
+class FaultSettings(_Section):
+    """Faults on demand, for tests and rehearsals"""
+
+    rules: Faults = Field(
+        default=(), description="What is to go wrong, and when: '(crash|fail|drop) at POINT [N]' or 'delay at POINT "
+        "[N] by SECONDS', several with commas (docs/restart.md lists the points).",
+    )
 
 
 class Settings(_Section):
@@ -242,6 +294,8 @@ class Settings(_Section):
     grpc: GrpcSettings = GrpcSettings()
     admin: AdminSettings = AdminSettings()
     dataplane: DataPlaneSettings = DataPlaneSettings()
+    reconcile: ReconcileSettings = ReconcileSettings()
+    faults: FaultSettings = FaultSettings()
     log: LogSettings = LogSettings()
 
 

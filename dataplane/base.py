@@ -157,6 +157,8 @@ class Capabilities:
     """What a backend can program. What it cannot is answered INVALID_ARG with the reason, never pretended."""
 
     network_types: frozenset[NetworkType]
+    lacks: Mapping[NetworkType, str] = field(default_factory=dict)
+    """Why a network type is not among them, in words that follow "is", where there is more to say than that."""
     ipv6: bool = False
     security_groups: bool = False
     gateways: bool = False
@@ -184,6 +186,14 @@ class DataPlane(abc.ABC):
     @abc.abstractmethod
     def close(self) -> None:
         """Stop within 2 s; traffic keeps flowing. Idempotent."""
+
+    @abc.abstractmethod
+    def set_tunnel_address(self, address: bytes) -> None:
+        """Tunnels of this host end at this address from now on (packed). Returns when they do.
+
+        Called by any thread, one at a time. Raises DataPlaneError; the former address is then still in use, or it is
+        not known which.
+        """
 
     @abc.abstractmethod
     def apply(self, batches: Sequence[Batch]) -> Applied:

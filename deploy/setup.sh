@@ -2,17 +2,25 @@
 # Prepares a checkout: installs the system packages that are missing (root only for this) and makes .venv with the
 # pinned Python packages and the project. For Debian 12 and later and Ubuntu 22.04 and later. Run again at will:
 # what is already there is not touched. Starts and stops no service.
+#   deploy/setup.sh [--without-ovs]
+# --without-ovs  do not install Open vSwitch, for hosts and demonstrations that do without
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 venv=$root/.venv
 requirements=$root/deploy/requirements.txt
-packages=(openvswitch-switch iproute2 iputils-ping iputils-arping ethtool tcpdump traceroute udhcpc procps bc nftables)
+packages=(iproute2 iputils-ping iputils-arping ethtool tcpdump traceroute udhcpc procps bc nftables)
 policy=/usr/sbin/policy-rc.d
 policy_is_ours=
 
 say() { printf 'setup: %s\n' "$*" >&2; }
 die() { say "$*"; exit 1; }
+
+case ${1:-} in
+'') packages+=(openvswitch-switch) ;;
+--without-ovs) ;;
+*) die "unknown argument $1" ;;
+esac
 
 clean_up() {
     if [ -n "$policy_is_ours" ]; then rm -f "$policy"; fi

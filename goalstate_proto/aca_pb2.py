@@ -25,21 +25,29 @@ _sym_db = _symbol_database.Default()
 from goalstate_proto import common_pb2 as goalstate__proto_dot_common__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x19goalstate_proto/aca.proto\x12\x06\x61\x63\x61.v1\x1a\x1cgoalstate_proto/common.proto\"\x90\x01\n\x07Problem\x12\x31\n\rresource_type\x18\x01 \x01(\x0e\x32\x1a.alcor.schema.ResourceType\x12\x13\n\x0bresource_id\x18\x02 \x01(\t\x12-\n\x06status\x18\x03 \x01(\x0e\x32\x1d.alcor.schema.OperationStatus\x12\x0e\n\x06reason\x18\x04 \x01(\t\"4\n\x0eReplyExtension\x12\"\n\x08problems\x18\xe8\x07 \x03(\x0b\x32\x0f.aca.v1.Problem\"\x0f\n\rStatusRequest\"\x1b\n\x0bStatusReply\x12\x0c\n\x04json\x18\x01 \x01(\t2@\n\x05\x41\x64min\x12\x37\n\tGetStatus\x12\x15.aca.v1.StatusRequest\x1a\x13.aca.v1.StatusReplyb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x19goalstate_proto/aca.proto\x12\x06\x61\x63\x61.v1\x1a\x1cgoalstate_proto/common.proto\"\x90\x01\n\x07Problem\x12\x31\n\rresource_type\x18\x01 \x01(\x0e\x32\x1a.alcor.schema.ResourceType\x12\x13\n\x0bresource_id\x18\x02 \x01(\t\x12-\n\x06status\x18\x03 \x01(\x0e\x32\x1d.alcor.schema.OperationStatus\x12\x0e\n\x06reason\x18\x04 \x01(\t\"4\n\x0eReplyExtension\x12\"\n\x08problems\x18\xe8\x07 \x03(\x0b\x32\x0f.aca.v1.Problem\")\n\x12GoalStateExtension\x12\x13\n\nreplay_end\x18\xe9\x07 \x01(\t\"\x0f\n\rStatusRequest\"\x1b\n\x0bStatusReply\x12\x0c\n\x04json\x18\x01 \x01(\t\"7\n\x10ReconcileRequest\x12#\n\x04mode\x18\x01 \x01(\x0e\x32\x15.aca.v1.ReconcileMode\"\x1e\n\x0eReconcileReply\x12\x0c\n\x04json\x18\x01 \x01(\t*0\n\rReconcileMode\x12\x08\n\x04LOOK\x10\x00\x12\n\n\x06REPAIR\x10\x01\x12\t\n\x05\x46ORCE\x10\x02\x32\x7f\n\x05\x41\x64min\x12=\n\tReconcile\x12\x18.aca.v1.ReconcileRequest\x1a\x16.aca.v1.ReconcileReply\x12\x37\n\tGetStatus\x12\x15.aca.v1.StatusRequest\x1a\x13.aca.v1.StatusReplyb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'goalstate_proto.aca_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
+  _globals['_RECONCILEMODE']._serialized_start=446
+  _globals['_RECONCILEMODE']._serialized_end=494
   _globals['_PROBLEM']._serialized_start=68
   _globals['_PROBLEM']._serialized_end=212
   _globals['_REPLYEXTENSION']._serialized_start=214
   _globals['_REPLYEXTENSION']._serialized_end=266
-  _globals['_STATUSREQUEST']._serialized_start=268
-  _globals['_STATUSREQUEST']._serialized_end=283
-  _globals['_STATUSREPLY']._serialized_start=285
-  _globals['_STATUSREPLY']._serialized_end=312
-  _globals['_ADMIN']._serialized_start=314
-  _globals['_ADMIN']._serialized_end=378
+  _globals['_GOALSTATEEXTENSION']._serialized_start=268
+  _globals['_GOALSTATEEXTENSION']._serialized_end=309
+  _globals['_STATUSREQUEST']._serialized_start=311
+  _globals['_STATUSREQUEST']._serialized_end=326
+  _globals['_STATUSREPLY']._serialized_start=328
+  _globals['_STATUSREPLY']._serialized_end=355
+  _globals['_RECONCILEREQUEST']._serialized_start=357
+  _globals['_RECONCILEREQUEST']._serialized_end=412
+  _globals['_RECONCILEREPLY']._serialized_start=414
+  _globals['_RECONCILEREPLY']._serialized_end=444
+  _globals['_ADMIN']._serialized_start=496
+  _globals['_ADMIN']._serialized_end=623
 # @@protoc_insertion_point(module_scope)

@@ -35,6 +35,11 @@ class AdminStub:
         Args:
             channel: A grpc.Channel.
         """
+        self.Reconcile = channel.unary_unary(
+                '/aca.v1.Admin/Reconcile',
+                request_serializer=goalstate__proto_dot_aca__pb2.ReconcileRequest.SerializeToString,
+                response_deserializer=goalstate__proto_dot_aca__pb2.ReconcileReply.FromString,
+                _registered_method=True)
         self.GetStatus = channel.unary_unary(
                 '/aca.v1.Admin/GetStatus',
                 request_serializer=goalstate__proto_dot_aca__pb2.StatusRequest.SerializeToString,
@@ -46,6 +51,13 @@ class AdminServicer:
     """For operators of the agent.
     """
 
+    def Reconcile(self, request, context):
+        """Compares what stands on the data plane with what is wanted, and puts it right if asked to.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def GetStatus(self, request, context):
         """What is desired, programmed and pending at this moment.
         """
@@ -56,6 +68,11 @@ class AdminServicer:
 
 def add_AdminServicer_to_server(servicer, server):
     rpc_method_handlers = {
+            'Reconcile': grpc.unary_unary_rpc_method_handler(
+                    servicer.Reconcile,
+                    request_deserializer=goalstate__proto_dot_aca__pb2.ReconcileRequest.FromString,
+                    response_serializer=goalstate__proto_dot_aca__pb2.ReconcileReply.SerializeToString,
+            ),
             'GetStatus': grpc.unary_unary_rpc_method_handler(
                     servicer.GetStatus,
                     request_deserializer=goalstate__proto_dot_aca__pb2.StatusRequest.FromString,
@@ -72,6 +89,33 @@ def add_AdminServicer_to_server(servicer, server):
 class Admin:
     """For operators of the agent.
     """
+
+    @staticmethod
+    def Reconcile(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/aca.v1.Admin/Reconcile',
+            goalstate__proto_dot_aca__pb2.ReconcileRequest.SerializeToString,
+            goalstate__proto_dot_aca__pb2.ReconcileReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
 
     @staticmethod
     def GetStatus(request,

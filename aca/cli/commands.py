@@ -10,6 +10,7 @@ import grpc
 
 from aca.cli.check import check
 from aca.cli.push import push
+from aca.cli.reconcile import reconcile
 from aca.cli.run import run
 from aca.cli.status import status
 from aca.version import agent_version
@@ -49,5 +50,5 @@ def version() -> None:
     click.echo(_versions())
 
 
-for _command in (run, check, push, status):
+for _command in (run, check, push, status, reconcile):
     main.add_command(_command)

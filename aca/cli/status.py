@@ -9,30 +9,19 @@ from pathlib import Path
 from typing import Any
 
 import click
-import grpc
 from rich.console import Console
 
-from aca.cli.console import CommandError, line, output, table, verdict
+from aca.cli.admin import ask, socket_option
+from aca.cli.console import line, output, table, verdict
 from aca.cli.names import bare_reason
-from aca.config import AdminSettings
-from goalstate_proto import aca_pb2, aca_pb2_grpc
+from goalstate_proto import aca_pb2
 
 _TIMEOUT_S = 10.0
-_DENIED = "permission denied: only the agent's user may ask it; run as root"
 _COUNTS = ("desired", "programmed", "pending", "invalid", "failed")
 
 
 @click.command()
-@click.option(
-    "--socket",
-    # Not looked at by click: we say more about a socket that is not for this user.
-    type=click.Path(path_type=Path, readable=False),
-    default=AdminSettings.model_fields["socket"].default,
-    envvar="ACA_ADMIN__SOCKET",
-    show_default=True,
-    show_envvar=True,
-    help="The agent's admin socket.",
-)
+@socket_option
 @click.option("--json", "as_json", is_flag=True, help="Print the whole status as JSON.")
 def status(socket: Path, as_json: bool) -> None:
     """Show what is desired, programmed and pending, and why.
@@ -41,34 +30,12 @@ def status(socket: Path, as_json: bool) -> None:
 
     Exit status: 0 printed; 2 no agent answers on the socket.
     """
-    document = _fetch(socket)
+    reply = ask(socket, lambda admin: admin.GetStatus(aca_pb2.StatusRequest(), timeout=_TIMEOUT_S))
+    document: dict[str, Any] = json.loads(reply.json)
     if as_json:
         click.echo(json.dumps(document, indent=2, sort_keys=True))
     else:
         _show(output(), document)
-
-
-def _fetch(socket: Path) -> dict[str, Any]:
-    with grpc.insecure_channel(f"unix:{socket.absolute()}", [("grpc.max_receive_message_length", -1)]) as channel:
-        stub = aca_pb2_grpc.AdminStub(channel)
-        try:
-            reply = stub.GetStatus(aca_pb2.StatusRequest(), timeout=_TIMEOUT_S)
-        except grpc.RpcError as error:
-            raise CommandError(f"no status from the agent at {socket}: {_reason(socket, error)}") from None
-    document: dict[str, Any] = json.loads(reply.json)
-    return document
-
-
-def _reason(socket: Path, error: Any) -> str:
-    try:
-        if not socket.exists():
-            return "there is no such socket; is the agent running?"
-    except PermissionError:
-        return _DENIED
-    details: str = error.details() or error.code().name
-    if "ermission denied" in details:
-        return _DENIED
-    return "nobody answers there; is the agent running?" if "onnection refused" in details else details
 
 
 def _show(console: Console, document: Mapping[str, Any]) -> None:

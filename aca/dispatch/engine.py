@@ -10,22 +10,25 @@ import itertools
 import queue
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import structlog
 
-from aca import interpreter
 from aca.dhcp.service import DhcpService, binding_of
+from aca.dispatch.answers import Answers
+from aca.dispatch.completeness import Completeness
+from aca.dispatch.inbox import Call, Message, Push, Stop, TurnOver
 from aca.dispatch.lanes import LanePool
 from aca.dispatch.outcomes import Outcomes
 from aca.dispatch.plan import UPSERT_ORDER, LaneWork, batches_of, make_plan
+from aca.dispatch.report import describe_resources
 from aca.dispatch.ticket import Part, Ticket, Turn
+from aca.dispatch.upkeep import JobOver, Mode, ReconcileRefused, Request, Upkeep, UpkeepSettings
 from aca.goalstate.changes import Change
-from aca.goalstate.conflicts import conflicts
-from aca.goalstate.decode import concerns, decode_neighbor_rules, decode_v1, decode_v2
+from aca.goalstate.decode import concerns, decode_neighbor_rules, decode_v1, decode_v2, ends_replay
 from aca.goalstate.desired import DesiredState
 from dataplane.addresses import format_address
 from dataplane.base import (
@@ -42,20 +45,15 @@ from dataplane.base import (
     Ready,
     pending,
 )
+from dataplane.faults import Faults
 from dataplane.model import Key, Kind, Neighbor, NetworkType
 from goalstate_proto.goalstate_pb2 import GoalState, GoalStateV2
-from goalstate_proto.goalstateprovisioner_pb2 import NeighborRulesRequest
 
 log = structlog.get_logger(__name__)
 
-Message = GoalState | GoalStateV2 | NeighborRulesRequest
-
 FORMAT_V1 = 101
 FORMAT_V2 = 102
-_MAX_CONFLICTS_SHOWN = 1000
 _MAX_REFUSALS_LOGGED = 20
-_LARGE = 10_000
-"""Resources in a message from which on its memory is given back at once."""
 
 
 class EngineClosed(Exception):  # noqa: N818 - a state, not an error of the caller
@@ -64,45 +62,20 @@ class EngineClosed(Exception):  # noqa: N818 - a state, not an error of the call
 
 @dataclass(frozen=True, slots=True)
 class EngineSettings:
-    """`local_addresses`: own addresses, packed. Waits in seconds: how long a message is held while the data plane is
-    not ready, and how long at most."""
+    """`local_addresses`: own addresses, packed, beside `tunnel_address`, where tunnels end. Waits in seconds: how long
+    a message is held while the data plane is not ready, and how long at most."""
 
     local_addresses: frozenset[bytes]
+    tunnel_address: bytes
     default_network_type: NetworkType
     tunnel_mtu: int = 1450
     not_ready_wait_s: float = 5.0
     reply_timeout_s: float = 240.0
     workers: int = 4
-
-
-@dataclass(frozen=True, slots=True)
-class _Push:
-    message: Message
-    future: Future[bytes]
-    received: float
-
-
-@dataclass(frozen=True, slots=True)
-class _TurnOver:
-    lane: str
-    turn: int
-    work: LaneWork
-    applied: Applied
-    error: str
-
-
-@dataclass(frozen=True, slots=True)
-class _Call:
-    """Something to be run on the engine's thread."""
-
-    function: Callable[[], Any]
-    future: Future[Any]
-
-
-@dataclass(frozen=True, slots=True)
-class _Stop:
-    seconds: float
-    """How long to wait for the work in hand."""
+    sources: frozenset[str] = frozenset()
+    """The authoritative sources that say when they have told everything (aca.dispatch.completeness)."""
+    faults: Faults = field(default_factory=Faults)
+    upkeep: UpkeepSettings = field(default_factory=UpkeepSettings)
 
 
 class Engine:
@@ -111,19 +84,21 @@ class Engine:
     def __init__(self, dataplane: DataPlane, settings: EngineSettings) -> None:
         self._dataplane = dataplane
         self._settings = settings
-        self._hosts = frozenset(format_address(address) for address in settings.local_addresses)
-        self._state = DesiredState(settings.local_addresses, settings.default_network_type, dataplane.capabilities)
-        self._inbox: queue.SimpleQueue[_Push | _TurnOver | _Call | Event | _Stop] = queue.SimpleQueue()
+        local = settings.local_addresses | {settings.tunnel_address}
+        self._hosts = frozenset(map(format_address, local))
+        self._state = DesiredState(local, settings.default_network_type, dataplane.capabilities)
+        self._inbox: queue.SimpleQueue[Push | TurnOver | Call | Event | Stop | JobOver] = queue.SimpleQueue()
         self._pool = LanePool(settings.workers, self._program)
         self._dhcp = DhcpService(dataplane.inject)
         self._thread = threading.Thread(target=self._loop, name="engine", daemon=True)
         self._closing = False
         self._gate = threading.Lock()
-        """Nothing enters the inbox behind the _Stop."""
-        self._tickets: dict[Ticket, None] = {}
-        self._waiting: dict[Turn, dict[Ticket, None]] = {}
+        """Nothing enters the inbox behind the Stop."""
+        self._answers = Answers(self._outcome_of, self._answered)
         self._last_turn: dict[str, int] = {}
         self._outcomes = Outcomes(self._state)
+        self._completeness = Completeness(settings.sources, lambda: self._upkeep.completed())
+        self._upkeep = Upkeep(dataplane, settings.upkeep, self._completeness, settings.faults, self._inbox.put)
         self._ready = False
         self._why_not_ready = "starting"
         self._since = time.time()
@@ -143,15 +118,40 @@ class Engine:
         with self._gate:
             if self._closing:
                 raise EngineClosed("the agent is shutting down")
-            self._inbox.put(_Push(message, future, time.monotonic()))
+            self._inbox.put(Push(message, future, time.monotonic()))
         return future
 
     def status(self, timeout: float = 5.0) -> dict[str, Any]:
         """What is desired, programmed, pending and why; JSON-ready (docs/status.md). Raises TimeoutError."""
-        call = _Call(self._status, Future())
-        self._inbox.put(call)
-        result: dict[str, Any] = call.future.result(timeout)
+        result: dict[str, Any] = self._ask(self._status).result(timeout)
         return result
+
+    def reconcile(self, mode: Mode) -> Future[dict[str, Any]]:
+        """Compare what stands with what is wanted, and, if asked to, put it right (docs/restart.md).
+
+        The future gives what was found and done, JSON-ready, or raises ReconcileRefused.
+        """
+        request = Request(mode)
+        self._ask(lambda: self._request_reconcile(request))
+        return request.future
+
+    def expect_replay(self, request_id: str) -> None:
+        """The controller is about to be told that this agent has started, by a request with this id."""
+        self._ask(lambda: self._completeness.begin_replay(request_id))
+
+    def replay_answered(self, request_id: str) -> None:
+        """The controller has answered that request with success."""
+        self._ask(lambda: self._completeness.replay_answered(request_id))
+
+    def move_tunnels(self, address: bytes) -> None:
+        """The host's tunnel address has changed to this one. Raises DataPlaneError; to be called again then."""
+        self._dataplane.set_tunnel_address(address)
+        self._ask(lambda: self._tunnels_moved(address))
+
+    def _ask(self, function: Callable[[], Any]) -> Future[Any]:
+        call = Call(function, Future())
+        self._inbox.put(call)
+        return call.future
 
     @property
     def ready(self) -> bool:
@@ -166,11 +166,12 @@ class Engine:
         deadline = time.monotonic() + timeout
         with self._gate:
             self._closing = True
-            self._inbox.put(_Stop(timeout * 0.4))
+            self._inbox.put(Stop(timeout * 0.4))
         if self._thread.is_alive():
             self._thread.join(max(0.1, timeout * 0.6))
         self._pool.close(max(0.1, (deadline - time.monotonic()) * 0.5))
         self._dhcp.close()
+        self._upkeep.close()
         self._dataplane.close()
 
     def _on_event(self, event: Event) -> None:
@@ -183,14 +184,18 @@ class Engine:
 
     def _program(self, lane: str, turn: int, work: LaneWork) -> None:
         applied, error = Applied(), ""
+        faults = self._settings.faults
         try:
+            for kind in work:
+                faults.at(f"apply.{kind.name.lower()}")
             applied = self._dataplane.apply(batches_of(work))
+            faults.at("applied")
         except DataPlaneError as problem:
             error = str(problem)
         except Exception as problem:  # a bug in a backend must not end the pool thread
             log.exception("data plane raised", lane=lane)
             error = f"internal error: {problem!r}"
-        self._inbox.put(_TurnOver(lane, turn, work, applied, error))
+        self._inbox.put(TurnOver(lane, turn, work, applied, error))
 
     # -- the engine's thread ------------------------------------------------------------------------------------
 
@@ -201,7 +206,7 @@ class Engine:
             except queue.Empty:
                 item = None
             try:
-                if isinstance(item, _Stop):
+                if isinstance(item, Stop):
                     self._drain(item.seconds)
                     return
                 self._handle(item)
@@ -214,20 +219,22 @@ class Engine:
 
     def _next_wait(self) -> float:
         now = time.monotonic()
-        times = [ticket.deadline for ticket in self._tickets]
-        due = self._outcomes.retries.next_due()
-        if due is not None and self._ready:
-            times.append(due)
-        return max(0.0, min([60.0, *(moment - now for moment in times)]))
+        due = [self._answers.next_deadline()]
+        if self._ready:
+            due += [self._outcomes.retries.next_due(), self._upkeep.next_due()]
+        return max(0.0, min([60.0, *(moment - now for moment in due if moment is not None)]))
 
-    def _handle(self, item: _Push | _TurnOver | _Call | Event | None) -> None:
+    def _handle(self, item: Push | TurnOver | Call | Event | JobOver | None) -> None:
         match item:
-            case _Push():
+            case Push():
                 self._push(item)
-            case _TurnOver():
+            case TurnOver():
                 self._turn_over(item)
-            case _Call():
+            case Call():
                 self._call(item)
+            case JobOver():
+                turns = self._again(self._upkeep.over(item, time.monotonic()))
+                self._upkeep.await_turns(item, turns)
             case Ready():
                 self._become_ready()
             case Lost(reason):
@@ -242,11 +249,11 @@ class Engine:
                 log.warning("put back what somebody else changed", resources=len(keys), examples=examples)
                 self._again(keys)
 
-    def _again(self, keys: Iterable[Key]) -> None:
+    def _again(self, keys: Iterable[Key]) -> list[Turn]:
         for key in keys:
             if key.id in self._state.store(key.kind):
                 self._state.mark_again(key.kind, key.id, self._state.lane_of(key.kind, key.id))
-        self._plan()
+        return self._plan()
 
     def _tick(self) -> None:
         now = time.monotonic()
@@ -254,10 +261,28 @@ class Engine:
             for key, lane in self._outcomes.retries.due(now):
                 self._state.mark_again(key.kind, key.id, lane)
             self._plan()
-        for ticket in [ticket for ticket in self._tickets if ticket.deadline <= now]:
-            self._answer(ticket)
+            self._upkeep.start_due(now, self._unsettled)
+        self._answers.expire(now)
 
-    def _call(self, call: _Call) -> None:
+    def _unsettled(self) -> set[Key]:
+        """Wanted, but not programmed at this moment."""
+        return self._outcomes.unsettled() | self._pool.keys()
+
+    def _request_reconcile(self, request: Request) -> None:
+        if self._ready:
+            self._upkeep.ask(request)
+        else:
+            request.future.set_exception(ReconcileRefused(f"data plane not ready: {self._why_not_ready}"))
+
+    def _tunnels_moved(self, address: bytes) -> None:
+        """What was remote may be here now, and the other way round."""
+        local = self._settings.local_addresses | {address}
+        self._hosts = frozenset(map(format_address, local))
+        self._state.local_hosts = local
+        self._state.mark_all()
+        self._plan()
+
+    def _call(self, call: Call) -> None:
         try:
             call.future.set_result(call.function())
         except Exception as problem:
@@ -265,13 +290,14 @@ class Engine:
 
     # -- messages
 
-    def _push(self, push: _Push) -> None:
+    def _push(self, push: Push) -> None:
         number = next(self._messages)
+        self._settings.faults.at("message")
         message = push.message
         wait = self._settings.reply_timeout_s if self._ready else self._settings.not_ready_wait_s
         version = message.format_version or (FORMAT_V2 if isinstance(message, GoalStateV2) else FORMAT_V1)
         ticket = Ticket(push.future, version, push.received, push.received + wait, self._silent(message))
-        self._tickets[ticket] = None
+        self._answers.take(ticket)
         try:
             count = 0
             for changes in self._decode(message):
@@ -279,8 +305,10 @@ class Engine:
                 self._merge(ticket, changes)
             log.info("goal state merged", message=number, resources=count)
         finally:
-            ticket.sealed = True
-            self._maybe_answer(ticket)
+            ended = ends_replay(message)
+            if ended:
+                self._completeness.replay_ended(ended, self._answers.in_hand)
+            self._answers.seal(ticket)
 
     def _silent(self, message: Message) -> frozenset[Kind]:
         """Kinds that get no status in the reply.
@@ -309,9 +337,10 @@ class Engine:
             log.warning("refused more", resources=len(refused) - _MAX_REFUSALS_LOGGED, see="aca status")
         self._outcomes.merged(changes, settled)
         part = ticket.add(changes, settled)
+        self._settings.faults.at("merged")
         self._try_again(changes, settled)
         for lane, turn in self._plan():
-            self._wait_for(ticket, part, (lane, turn))
+            self._answers.wait_for(ticket, part, (lane, turn))
         self._await_earlier_turns(ticket, part)
 
     def _try_again(self, changes: list[Change], settled: list[Outcome | None]) -> None:
@@ -339,11 +368,7 @@ class Engine:
         for lane in lanes:
             turn = self._last_turn.get(lane)
             if turn is not None:
-                self._wait_for(ticket, part, (lane, turn))
-
-    def _wait_for(self, ticket: Ticket, part: Part, turn: Turn) -> None:
-        part.turns.add(turn)
-        self._waiting.setdefault(turn, {})[ticket] = None
+                self._answers.wait_for(ticket, part, (lane, turn))
 
     def _plan(self) -> list[Turn]:
         """Plan what has changed and hand it to the pool. Returns the turns that will do it."""
@@ -356,59 +381,36 @@ class Engine:
             self._dhcp.update(port_id, binding_of(self._state, port_id, self._settings.tunnel_mtu))
         turns = [(lane, self._pool.submit(lane, work)) for lane, work in plan.lanes.items()]
         self._last_turn.update(turns)
+        self._settings.faults.at("planned")
         return turns
 
     # -- finished work
 
-    def _turn_over(self, over: _TurnOver) -> None:
+    def _turn_over(self, over: TurnOver) -> None:
         if over.error:
             log.warning("data plane error", lane=over.lane, error=over.error)
         self._outcomes.turn_over(over.lane, over.work, over.applied, over.error, ready=self._ready)
         if self._last_turn.get(over.lane) == over.turn:
             del self._last_turn[over.lane]
         turn = (over.lane, over.turn)
-        now = time.monotonic()
-        for ticket in self._waiting.pop(turn, ()):
-            ticket.turn_over(turn, over.applied.programming_us, now, self._outcome_now)
-            self._maybe_answer(ticket)
+        self._answers.turn_over(turn, over.applied.programming_us)
+        self._upkeep.turn_over(turn)
 
     # -- replies
 
-    def _maybe_answer(self, ticket: Ticket) -> None:
-        if ticket.finished:
-            self._answer(ticket)
+    def _answered(self, ticket: Ticket) -> None:
+        self._settings.faults.at("reply")
+        self._completeness.message_answered(ticket)
 
-    def _answer(self, ticket: Ticket) -> None:
-        self._tickets.pop(ticket, None)
-        unfinished = ticket.turns
-        for turn in unfinished:
-            self._waiting.get(turn, {}).pop(ticket, None)
-        lanes = {lane for lane, _ in unfinished}
-        try:
-            ticket.answer(
-                time.monotonic(),
-                (lambda change: self._outcome_of(change, lanes)) if lanes else self._outcome_now,
-            )
-        except Exception as problem:
-            ticket.future.set_exception(problem)
-            raise
-        if ticket.size >= _LARGE:
-            ticket.parts.clear()
-            interpreter.give_back_memory()
-
-    def _outcome_of(self, change: Change, unfinished_lanes: set[str]) -> Outcome:
-        """The outcome of a resource as of now, while some lanes are still at work."""
-        outcome = self._outcome_now(change)
-        if outcome is not DONE or change.kind not in UPSERT_ORDER:
+    def _outcome_of(self, change: Change, unfinished_lanes: Collection[str]) -> Outcome:
+        outcome = self._outcomes.problem(change.kind, change.id) or DONE
+        if not unfinished_lanes or outcome is not DONE or change.kind not in UPSERT_ORDER:
             return outcome
         # A resource that is gone has no lane any more: it may have been in any of them.
         in_work = change.delete or self._state.lane_of(change.kind, change.id) in unfinished_lanes
         if not in_work:
             return DONE
         return pending("in work" if self._ready else f"data plane not ready: {self._why_not_ready}")
-
-    def _outcome_now(self, change: Change) -> Outcome:
-        return self._outcomes.problem(change.kind, change.id) or DONE
 
     # -- readiness
 
@@ -426,9 +428,7 @@ class Engine:
             self._since = time.time() if self._ready else self._since
         self._ready, self._why_not_ready = False, reason
         self._pool.pause()
-        soon = time.monotonic() + self._settings.not_ready_wait_s
-        for ticket in self._tickets:
-            ticket.deadline = min(ticket.deadline, soon)
+        self._answers.hurry(time.monotonic() + self._settings.not_ready_wait_s)
         self._tell_readiness()
 
     def _tell_readiness(self) -> None:
@@ -438,61 +438,36 @@ class Engine:
     def _drain(self, seconds: float) -> None:
         """Finish what the pool has in hand, then answer everything that is left."""
         deadline = time.monotonic() + seconds
-        while self._tickets and self._ready:
+        while self._answers and self._ready:
             try:
                 item = self._inbox.get(timeout=max(0.0, deadline - time.monotonic()))
             except queue.Empty:
                 break
-            if isinstance(item, _TurnOver):
+            if isinstance(item, TurnOver):
                 self._turn_over(item)
-            elif isinstance(item, _Call):
+            elif isinstance(item, Call):
                 self._call(item)
-        for ticket in list(self._tickets):
-            self._answer(ticket)
+        self._answers.hurry(0.0)
+        self._answers.expire(0.0)
         while not self._inbox.empty():
             item = self._inbox.get_nowait()
-            if isinstance(item, _Call):
+            if isinstance(item, Call):
                 item.future.set_exception(EngineClosed("the agent is shutting down"))
 
     # -- status
 
-    def _is_confirmed(self, kind: Kind) -> bool:
-        """Whether resources of this kind without a problem are programmed: not while nothing can be."""
-        if kind is Kind.SECURITYGROUP:
-            return self._state.capabilities.security_groups
-        return self._ready or kind not in UPSERT_ORDER
-
-    def _notes(self) -> list[str]:
-        """What holds for this agent as it is, and is no fault of any one resource."""
-        state = self._state
-        notes = []
-        if state.security_groups and not state.capabilities.security_groups:
-            notes.append("Security groups are remembered, not enforced: every port is open.")
-        if state.gateways and not state.capabilities.gateways:
-            notes.append("Gateway states are remembered, not programmed.")
-        return notes
-
     def _status(self) -> dict[str, Any]:
-        in_work = self._pool.in_work()
-        resources = {
-            kind.name: self._outcomes.counts(kind, in_work[kind], confirmed=self._is_confirmed(kind))
-            for kind in Kind
+        host = {"addresses": sorted(self._hosts)}
+        dataplane = {
+            "ready": self._ready,
+            "reason": self._why_not_ready,
+            "since": self._since,
+            **self._dataplane.describe(),
         }
-        problems, total = self._outcomes.describe(list(Kind))
         return {
-            "host": {"addresses": sorted(self._hosts)},
-            "dataplane": {
-                "ready": self._ready,
-                "reason": self._why_not_ready,
-                "since": self._since,
-                **self._dataplane.describe(),
-            },
-            "resources": resources,
-            "in_work": in_work.total(),
-            "messages_in_hand": len(self._tickets),
-            "problems": problems,
-            "problems_total": total,
-            "refused": self._outcomes.describe_refused(),
-            "notes": self._notes(),
-            "conflicts": conflicts(self._state)[:_MAX_CONFLICTS_SHOWN],
+            "host": host,
+            "dataplane": dataplane,
+            **describe_resources(self._state, self._outcomes, self._pool.in_work(), ready=self._ready),
+            "messages_in_hand": len(self._answers),
+            "reconcile": self._upkeep.describe(),
         }

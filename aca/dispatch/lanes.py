@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import threading
 from collections import Counter, deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from aca.dispatch.plan import LaneWork
-from dataplane.model import Kind
+from dataplane.model import Key, Kind
 
 FULL_TURN = 32_000
 """Resources after which a turn takes no more."""
@@ -74,11 +74,22 @@ class LanePool:
         """Resources that wait for their turn or are at the data plane, by kind."""
         with self._lock:
             counts: Counter[Kind] = Counter()
-            for lane in self._lanes.values():
-                for turn in (*lane.waiting, *filter(None, (lane.running,))):
-                    for kind, items in turn.work.items():
-                        counts[kind] += len(items)
+            for turn in self._turns():
+                for kind, items in turn.work.items():
+                    counts[kind] += len(items)
             return counts
+
+    def keys(self) -> set[Key]:
+        """The resources of `in_work`."""
+        with self._lock:
+            works = [(kind, list(items)) for turn in self._turns() for kind, items in turn.work.items()]
+        return {Key(kind, name) for kind, names in works for name in names}
+
+    def _turns(self) -> Iterator[_Turn]:
+        for lane in self._lanes.values():
+            yield from lane.waiting
+            if lane.running is not None:
+                yield lane.running
 
     def pause(self) -> None:
         """Start no further work until `resume`; what runs goes on."""

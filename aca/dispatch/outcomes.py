@@ -88,6 +88,10 @@ class Outcomes:
     def has_problems(self, kind: Kind) -> bool:
         return bool(self._problems[kind])
 
+    def unsettled(self) -> set[Key]:
+        """What is wanted and not programmed."""
+        return {Key(kind, name) for kind, known in self._problems.items() for name in known}
+
     def problem(self, kind: Kind, resource_id: str) -> Outcome | None:
         known = self._problems[kind].get(resource_id)
         return known[0] if known is not None else None

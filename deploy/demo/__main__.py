@@ -2,11 +2,9 @@
 could not be done; 2 not possible here; 128 + signal number when stopped."""
 
 import argparse
-import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,19 +13,21 @@ import click
 import grpc
 from rich.console import Console
 
-from deploy.demo.intent import GOAL_STATES, Network, read_network
+from deploy.demo.adapt import plan_for
+from deploy.demo.directories import Claim, remove_demos, sweep
+from deploy.demo.intent import GOAL_STATES
 from deploy.demo.interrupts import Interrupted, Interrupts
+from deploy.demo.planes import CHOICES, planes_of_hosts
 from deploy.demo.show import PIPE_WIDTH, Show
 from deploy.demo.stage import REPOSITORY, Stage
 from tests.lab import Lab, LabError, missing_requirements, registry
 
-# Below it and not deeper: sockets have short names.
-PARENT = Path("/tmp")
-PREFIX = "aca-demo-"
-
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="deploy/demo.sh", description=__doc__, add_help=True)
+    parser.add_argument(
+        "--dataplane", choices=CHOICES, default="ovs", help="what the hosts have; mixed: the one and the other"
+    )
     parser.add_argument("--keep", action="store_true", help="leave the network running, and say how to use it")
     parser.add_argument(
         "--clean", nargs="*", metavar="PREFIX", help="remove all or some networks that --keep left, and end"
@@ -36,48 +36,51 @@ def main() -> int:
         "--goalstates", type=Path, default=GOAL_STATES, metavar="DIRECTORY", help="show these instead of our own"
     )
     arguments = parser.parse_args()
-    missing = missing_requirements()
+    needed = {plane.name for plane in CHOICES[arguments.dataplane]}
+    missing = [] if arguments.clean is not None else missing_requirements(needed)
     if missing:
         print(f"demo: not possible here: {'; '.join(missing)}", file=sys.stderr)
         return 2
     if arguments.clean is not None:
         return clean(arguments.clean)
-    return demonstrate(read_network(arguments.goalstates), arguments.keep)
+    return demonstrate(arguments.dataplane, arguments.goalstates, arguments.keep)
 
 
 def clean(prefixes: Sequence[str]) -> int:
     """Remove the kept demonstrations with these prefixes, or all if there are none, and their files."""
 
     def condemned(record: registry.Record) -> bool:
-        return is_demo(Path(record.directory).parent) and (not prefixes or record.prefix in prefixes)
+        return not prefixes or record.prefix in prefixes
 
-    for record in registry.remove_labs(condemned):
-        shutil.rmtree(Path(record.directory).parent, ignore_errors=True)
+    for record in remove_demos(condemned):
         print(f"removed {record.prefix}  {record.directory}")
+    sweep()
     return 0
 
 
-def is_demo(directory: Path) -> bool:
-    return directory.parent == PARENT and directory.name.startswith(PREFIX)
-
-
-def demonstrate(network: Network, keep: bool) -> int:
-    """The whole demonstration; returns the exit status."""
+def demonstrate(dataplane: str, goal_states: Path, keep: bool) -> int:
+    """The whole demonstration; returns the exit status. Raises CommandError if there are no such goal states."""
     console = Console(width=None if sys.stdout.isatty() else PIPE_WIDTH, highlight=False)
-    show = Show(console, network)
     interrupts = Interrupts()
     if keep:
         # Inherited by all that we start: it is to outlive this terminal.
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
     begin = time.monotonic()
-    directory = Path(tempfile.mkdtemp(prefix=PREFIX, dir=PARENT))
-    lab = Lab(directory, "demo")
-    stage = Stage(lab, network, console, show)
+    sweep()
+    planes = planes_of_hosts(dataplane)
+    claim = Claim()
     try:
+        plan = plan_for(goal_states, planes, claim.path / "goalstates")
+        show = Show(console, plan.network, planes)
+        lab = Lab(claim.path, "demo")
+        stage = Stage(lab, plan, planes, console, show)
         problem = perform(lab, stage, interrupts, keep)
+    except click.ClickException:
+        claim.remove()
+        raise
     except Interrupted as stop:
-        show.line(f"\nstopped by {stop}; everything is removed again", "bold")
-        shutil.rmtree(directory, ignore_errors=True)
+        console.print(f"\nstopped by {stop}; everything is removed again", style="bold", soft_wrap=True)
+        claim.remove()
         return 128 + stop.number
     kept = keep and not problem
     good = conclude(show, stage, problem, f"{time.monotonic() - begin:.1f} s", kept)
@@ -85,9 +88,9 @@ def demonstrate(network: Network, keep: bool) -> int:
         show.title(f"It goes on running; as root, in {REPOSITORY}:")
         show.commands(stage.commands())
     elif good:
-        shutil.rmtree(directory, ignore_errors=True)
+        claim.remove()
     else:
-        show.line(f"logs: {directory}")
+        show.line(f"logs: {claim.set_aside()}")
     return 0 if good else 1
 
 

@@ -66,6 +66,15 @@ class Network:
     def guests_on(self, host: str) -> list[PlannedGuest]:
         return [guest for guest in self.guests if guest.host == host]
 
+    def neighbours_of(self, host: str) -> list[PlannedGuest]:
+        """The guests on other hosts that this host is told of."""
+        told = self.resources[host]
+        return [guest for guest in self.guests if guest.host != host and ("NEIGHBOR", guest.port_id) in told]
+
+    def routed_on(self, host: str) -> list[Subnet]:
+        """The subnets of the routers that this host is told of."""
+        return [subnet for subnet in self.subnets if ("ROUTER", subnet.router) in self.resources[host]]
+
     def guests_in(self, subnet: Subnet) -> list[PlannedGuest]:
         return [guest for guest in self.guests if guest.subnet == subnet]
 
@@ -73,15 +82,19 @@ class Network:
         return [subnet for subnet in self.subnets if subnet.vpc == vpc]
 
 
-def read_network(directory: Path = GOAL_STATES) -> Network:
-    """The network in the files NAME.HOST.LAYOUT.txtpb. Raises CommandError naming a file that is no goal state."""
-    files = {host: tuple(sorted(directory.glob(f"*.{host}.*"))) for host in HOSTS}
+def goal_states_in(directory: Path) -> dict[str, tuple[Path, ...]]:
+    """The files NAME.HOST.LAYOUT.txtpb, by host."""
+    return {host: tuple(sorted(directory.glob(f"*.{host}.*"))) for host in HOSTS}
+
+
+def read_network(files: Mapping[str, tuple[Path, ...]]) -> Network:
+    """The network in these files of hosts. Raises CommandError naming a file that is no goal state."""
     messages = {host: [read_goal_state(path, None).message for path in paths] for host, paths in files.items()}
     everything = [message for of_host in messages.values() for message in of_host]
 
-    vpcs = {c.id: Vpc(c.name, c.cidr) for c in _configurations(everything, "vpc_states")}
+    vpcs = {c.id: Vpc(c.name, c.cidr) for c in configurations(everything, "vpc_states")}
     routers = {
-        table.subnet_id: c.id for c in _configurations(everything, "router_states") for table in c.subnet_routing_tables
+        table.subnet_id: c.id for c in configurations(everything, "router_states") for table in c.subnet_routing_tables
     }
     subnets = {
         c.id: Subnet(
@@ -93,9 +106,9 @@ def read_network(directory: Path = GOAL_STATES) -> Network:
             encapsulation=NetworkType.Name(c.network_type),
             router=routers.get(c.id),
         )
-        for c in _configurations(everything, "subnet_states")
+        for c in configurations(everything, "subnet_states")
     }
-    leases = {(c.subnet_id, c.mac_address) for c in _configurations(everything, "dhcp_states")}
+    leases = {(c.subnet_id, c.mac_address) for c in configurations(everything, "dhcp_states")}
     guests = [
         PlannedGuest(
             name=c.name,
@@ -107,7 +120,7 @@ def read_network(directory: Path = GOAL_STATES) -> Network:
             by_dhcp=(c.fixed_ips[0].subnet_id, c.mac_address) in leases,
         )
         for host, of_host in messages.items()
-        for c in _configurations(of_host, "port_states")
+        for c in configurations(of_host, "port_states")
     ]
     # Maps of a message have no order.
     ordered = sorted(subnets.values(), key=lambda subnet: (subnet.vpc.name, subnet.cidr))
@@ -121,7 +134,7 @@ def read_network(directory: Path = GOAL_STATES) -> Network:
     )
 
 
-def _configurations(messages: Iterable[Any], field: str) -> list[Any]:
+def configurations(messages: Iterable[Any], field: str) -> list[Any]:
     """The configurations of one kind, without repetitions of an id; in the second layout states are in a map."""
     found: dict[str, Any] = {}
     for message in messages:
@@ -134,7 +147,7 @@ def _configurations(messages: Iterable[Any], field: str) -> list[Any]:
 def _answerable(messages: list[Any]) -> Iterable[tuple[str, str]]:
     """VPCs and subnets are left out: a status for these is optional."""
     for kind in ("router", "port", "neighbor", "dhcp"):
-        for configuration in _configurations(messages, f"{kind}_states"):
+        for configuration in configurations(messages, f"{kind}_states"):
             yield kind.upper(), configuration.id
 
 
@@ -142,10 +155,10 @@ def _names(messages: list[Any]) -> dict[tuple[str, str], str]:
     names = {
         (kind.upper(), c.id): c.name
         for kind in ("vpc", "subnet", "port", "neighbor")
-        for c in _configurations(messages, f"{kind}_states")
+        for c in configurations(messages, f"{kind}_states")
     }
-    names |= {("ROUTER", c.id): router_name(c.id) for c in _configurations(messages, "router_states")}
-    names |= {("DHCP", c.id): c.port_host_name for c in _configurations(messages, "dhcp_states")}
+    names |= {("ROUTER", c.id): router_name(c.id) for c in configurations(messages, "router_states")}
+    names |= {("DHCP", c.id): c.port_host_name for c in configurations(messages, "dhcp_states")}
     return names
 
 

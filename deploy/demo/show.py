@@ -14,6 +14,7 @@ from rich.text import Text
 from rich.tree import Tree
 
 from deploy.demo.intent import HOSTS, Network, Subnet, router_name
+from deploy.demo.planes import Plane, Standing
 from deploy.demo.probes import Lease, Matrix, PairResult, Route
 
 PIPE_WIDTH = 100
@@ -66,9 +67,10 @@ class Outcomes:
 class Show:
     """Prints to one console."""
 
-    def __init__(self, console: Console, network: Network) -> None:
+    def __init__(self, console: Console, network: Network, planes: Mapping[str, Plane]) -> None:
         self._console = console
         self._network = network
+        self._planes = planes
         self._colours = {subnet: COLOURS[n % len(COLOURS)] for n, subnet in enumerate(network.subnets)}
         self._ascii = console.options.ascii_only
 
@@ -129,17 +131,18 @@ class Show:
 
     def _host(self, name: str, address: str, mirrored: bool) -> Panel:
         guests = self._network.guests_on(name)
+        joint = self._planes[name].joint
         rows = []
         for number, guest in enumerate(guests):
             bridge = number == len(guests) // 2
             wire = WIRES[number > 0, number < len(guests) - 1, bridge]
             label = Text(f"{guest.name:<9}{guest.ip:<9}", self._colours[guest.subnet])
             if mirrored:
-                stub = self._text(f"{'br-int ─' if bridge else '':>8}{MIRRORED.get(wire, wire)}─ ")
+                stub = self._text(f"{f'{joint} ─' if bridge else '':>8}{MIRRORED.get(wire, wire)}─ ")
                 rows.append(stub + label)
             else:
-                rows.append(label + self._text(f" ─{wire}{'─ br-int' if bridge else ''}"))
-        title = self._text(f"host {name}  {address}", "bold")
+                rows.append(label + self._text(f" ─{wire}{f'─ {joint}' if bridge else ''}"))
+        title = self._text(f"host {name}  {address}  {self._planes[name].name}", "bold")
         # Wires must not be centred or folded.
         drawing = Text("\n", justify="left", no_wrap=True).join(rows)
         return Panel(drawing, title=title, title_align="left", expand=False, border_style="dim")
@@ -185,6 +188,24 @@ class Show:
             for m in outcomes.messages
         )
         return f"{outcomes.host}: {calls} (from sending to reply)"
+
+    def refusals(self, outcomes: Outcomes) -> None:
+        """What became of resources of which some cannot be had on this host, and why."""
+        for (kind, resource_id), entry in sorted(outcomes.resources.items(), key=lambda item: self._order(item[0])):
+            name = self._network.names.get((kind, resource_id)) or resource_id
+            reason = entry["reason"]
+            for (_, known_id), known_name in self._network.names.items():
+                reason = reason.replace(known_id, known_name)
+            self.line(f"  {kind:<9}{name:<9}{entry['status']:<12} {reason}".rstrip())
+
+    # -- what stands
+
+    def standing(self, host: str, things: Sequence[Standing]) -> None:
+        self.line(f"{host}, {self._planes[host].title}:", "bold")
+        for thing in things:
+            mark, style = (REACHED, "") if thing.expected else (WRONG, BAD)
+            lacking = "" if thing.expected else f"; NOT for {', '.join(thing.missing)}"
+            self.line(f"  {mark} {thing.words}{lacking}", style)
 
     # -- what guests found out
 

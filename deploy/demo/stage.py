@@ -3,14 +3,16 @@
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
 from rich.console import Console
 
+from deploy.demo.adapt import Plan
 from deploy.demo.intent import HOSTS, Network, PlannedGuest
+from deploy.demo.planes import Plane, first_hosts, in_words
 from deploy.demo.probes import Matrix, ping_matrix, take_lease, trace_route
 from deploy.demo.show import Outcomes, Show
 from tests.lab import AgentProcess, Guest, GuestSpec, Host, Lab, LabError
@@ -29,11 +31,13 @@ def aca_command() -> list[str]:
 class Stage:
     """One run on an open lab. `failures` has, in words, each expectation that was not met; `met` counts the others."""
 
-    def __init__(self, lab: Lab, network: Network, console: Console, show: Show) -> None:
+    def __init__(self, lab: Lab, plan: Plan, planes: Mapping[str, Plane], console: Console, show: Show) -> None:
         self.failures: list[str] = []
         self.met = 0
         self._lab = lab
-        self._network = network
+        self._network = plan.network
+        self._refused = plan.refused
+        self._planes = planes
         self._console = console
         self._show = show
         self._hosts: dict[str, Host] = {}
@@ -46,7 +50,9 @@ class Stage:
         self._plug_guests()
         self._show.title("The network that is wanted")
         self._show.picture({name: host.underlay_ip for name, host in self._hosts.items()})
+        self._refuse()
         self._push()
+        self._stand()
         for planned in self._network.guests:
             if planned.by_dhcp:
                 self._lease(planned)
@@ -69,7 +75,11 @@ class Stage:
             (f"enter host {host}", f"ip netns exec {self._hosts[host].namespace.name} bash"),
             ("what an agent has and waits for", f"{aca} status --socket {self._hosts[host].admin_socket}"),
             ("push a goal state", f"{aca} push --to {agent.target} {file}"),
-            ("the flows of a host", f"OVS_RUNDIR={self._hosts[host].rundir} ovs-ofctl -O OpenFlow14 dump-flows br-int"),
+            *(
+                entry
+                for name in first_hosts(self._planes)
+                for entry in self._planes[name].commands(self._hosts[name])
+            ),
             ("the agents' logs", " ".join(str(a.log) for a in self._agents.values())),
             ("remove it (without the name: all that were kept)", f"deploy/demo.sh --clean {self._lab.prefix}"),
         ]
@@ -77,9 +87,9 @@ class Stage:
     # -- steps
 
     def _start_hosts(self) -> None:
-        with self._step("two hosts, each with its own Open vSwitch and agent"):
+        with self._step(in_words(self._planes)):
             for name in HOSTS:
-                self._hosts[name] = self._lab.host(name)
+                self._hosts[name] = self._lab.host(name, dataplane=self._planes[name].name)
             for name, host in self._hosts.items():
                 self._agents[name] = host.agent()
             for agent in self._agents.values():
@@ -92,20 +102,38 @@ class Stage:
                 made = host.guests([spec_of(guest) for guest in planned])
                 self._guests |= {guest.name: running for guest, running in zip(planned, made, strict=True)}
 
+    def _refuse(self) -> None:
+        """Hosts that are asked for more than their data plane can do say so."""
+        if not self._refused:
+            return
+        self._show.title("What a data plane cannot do it says")
+        for host, files in self._refused.items():
+            self._show_push(host, list(files))
+            with self._working("pushing"):
+                outcomes = self._push_to(host, list(files))
+            self._show.refusals(outcomes)
+            self._expect(outcomes.exit_status == 1, f"{host}: aca push ended with {outcomes.exit_status}, not 1")
+            for subnet in frozenset[str]().union(*files.values()):
+                entry = outcomes.resources.get(("SUBNET", subnet), {"status": "no answer", "reason": ""})
+                good = entry["status"] == "INVALID_ARG" and "network_type" in entry["reason"]
+                self._expect(good, f"{host}: SUBNET {subnet} is {entry['status']} {entry['reason']}, not INVALID_ARG")
+        self._show.line("So everything goes over VXLAN here. What else netlink cannot do: docs/netlink.md")
+
     def _push(self) -> None:
         self._show.title("Goal states pushed, as a controller does")
         for host in HOSTS:
-            files = " ".join(path.name for path in self._network.files[host])
-            self._show.line(f"$ aca push --to {self._agents[host].target} {files}", "bold")
+            self._show_push(host, self._network.files[host])
         with self._working("pushing"), ThreadPoolExecutor(len(HOSTS)) as pool:
-            pushed = list(pool.map(self._push_to, HOSTS))
+            pushed = list(pool.map(lambda host: self._push_to(host, self._network.files[host]), HOSTS))
         self._show.outcomes(pushed)
         for outcomes in pushed:
             self._judge_outcomes(outcomes)
 
-    def _push_to(self, host: str) -> Outcomes:
-        files = [str(path) for path in self._network.files[host]]
-        argv = [*aca_command(), "push", "--json", "--to", self._agents[host].target, *files]
+    def _show_push(self, host: str, files: Sequence[Path]) -> None:
+        self._show.line(f"$ aca push --to {self._agents[host].target} {' '.join(path.name for path in files)}", "bold")
+
+    def _push_to(self, host: str, files: Sequence[Path]) -> Outcomes:
+        argv = [*aca_command(), "push", "--json", "--to", self._agents[host].target, *map(str, files)]
         done = subprocess.run(argv, cwd=REPOSITORY, capture_output=True, text=True, timeout=PUSH_TIMEOUT_S, check=False)
         try:
             return Outcomes.parse(host, done.stdout, done.returncode)
@@ -119,6 +147,14 @@ class Stage:
             name = self._network.names.get(key) or key[1]
             self._expect(status == "SUCCESS", f"{outcomes.host}: {key[0]} {name} is {status}")
         self._expect(outcomes.exit_status == 0, f"{outcomes.host}: aca push ended with {outcomes.exit_status}")
+
+    def _stand(self) -> None:
+        self._show.title("What stands on the hosts now")
+        for name, host in self._hosts.items():
+            things = self._planes[name].standing(host, self._network)
+            self._show.standing(name, things)
+            for thing in things:
+                self._expect(thing.expected, f"{name}: {thing.words}: not for {', '.join(thing.missing)}")
 
     def _lease(self, planned: PlannedGuest) -> None:
         self._show.title(f"{planned.name} asks for its address by DHCP")
@@ -163,15 +199,15 @@ class Stage:
         self._expect(route.expected, f"the route to {target.name} is {got}, not {wanted}")
 
     def _status(self) -> None:
-        host = HOSTS[0]
-        self._show.title(f"What the agent of {host} says")
-        socket = str(self._hosts[host].admin_socket)
-        self._show.line(f"$ aca status --socket {socket}", "bold")
-        # Its own colours and width, so straight to our output.
-        sys.stdout.flush()
-        argv = [*aca_command(), "status", "--socket", socket]
-        done = subprocess.run(argv, cwd=REPOSITORY, timeout=STATUS_TIMEOUT_S, check=False)
-        self._expect(done.returncode == 0, f"{host}: aca status ended with {done.returncode}")
+        for host in first_hosts(self._planes):
+            self._show.title(f"What the agent of {host} says")
+            socket = str(self._hosts[host].admin_socket)
+            self._show.line(f"$ aca status --socket {socket}", "bold")
+            # Its own colours and width, so straight to our output.
+            sys.stdout.flush()
+            argv = [*aca_command(), "status", "--socket", socket]
+            done = subprocess.run(argv, cwd=REPOSITORY, timeout=STATUS_TIMEOUT_S, check=False)
+            self._expect(done.returncode == 0, f"{host}: aca status ended with {done.returncode}")
         for name, agent in self._agents.items():
             status = agent.status()
             for problem in status["problems"]:

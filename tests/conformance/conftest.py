@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from goalstate_proto import common_pb2
 from tests.conformance.cloud import Backend, Cloud, NetlinkBackend, OvsBackend, Site, numbers
 from tests.conformance.region import Region
 from tests.lab import Lab
@@ -58,5 +59,7 @@ def cloud(
     """The two hosts for one scenario. Afterwards everything the agents were told is deleted, and both must be as they
     were when they were new."""
     opened = Cloud(sites, names, lambda kind, text: request.node.user_properties.append((kind, text)))
+    if opened.network_type == common_pb2.GENEVE:
+        opened.needs("geneve")
     yield opened
     region.clear(opened)

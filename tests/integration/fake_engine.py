@@ -6,12 +6,13 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import grpc
 
 from aca.dispatch.engine import EngineClosed
+from aca.dispatch.upkeep import Mode
 from aca.transport.intake import GoalStateMessage
 from aca.transport.server import GoalStateServer, ServerSettings
 from aca.transport.thread import ServerThread
@@ -54,6 +55,12 @@ class FakeEngine:
 
     def start(self) -> None:
         self.started = True
+
+    def move_tunnels(self, address: bytes) -> None:
+        pass
+
+    def reconcile(self, mode: Mode) -> Future[dict[str, Any]]:
+        return nothing_found()
 
     def close(self, timeout: float) -> None:
         self._closed = True
@@ -150,3 +157,25 @@ class Host:
         self.channel.close()
         self.stop()
         self.thread.close()
+
+
+@dataclass(frozen=True)
+class FakeAgent:
+    """What operators ask: the status is as given, and there is nothing to reconcile."""
+
+    said: dict[str, Any]
+
+    def status(self) -> dict[str, Any]:
+        return self.said
+
+    def reconcile(self, mode: Mode) -> Future[dict[str, Any]]:
+        return nothing_found()
+
+
+def nothing_found() -> Future[dict[str, Any]]:
+    found: Future[dict[str, Any]] = Future()
+    found.set_result(
+        {"standing": 0, "missing": 0, "altered": 0, "examples": [], "leftovers": [], "leftovers_total": 0}
+        | {"removed": 0, "kept_because": ""}
+    )
+    return found

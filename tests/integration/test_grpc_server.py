@@ -23,7 +23,7 @@ from aca.transport.admin import AdminServer
 from aca.transport.listen import ListenError
 from aca.transport.thread import ServerThread
 from goalstate_proto import aca_pb2, aca_pb2_grpc, common_pb2, goalstate_pb2, goalstateprovisioner_pb2
-from tests.integration.fake_engine import FakeEngine, Host
+from tests.integration.fake_engine import FakeAgent, FakeEngine, Host
 
 WAIT_S = 20.0
 STREAM = "/alcor.schema.GoalStateProvisioner/PushGoalStatesStream"
@@ -299,7 +299,7 @@ def _status(path: Path) -> dict[str, Any]:
 
 def test_admin_socket_is_for_the_owner_only_and_goes_away(thread: ServerThread, tmp_path: Path) -> None:
     path = tmp_path / "made" / "admin.sock"
-    admin = AdminServer(path, lambda: {"answer": 42})
+    admin = AdminServer(path, FakeAgent({"answer": 42}))
     thread.run(admin.start(), WAIT_S)
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert _status(path) == {"answer": 42}
@@ -311,17 +311,17 @@ def test_a_stale_admin_socket_is_replaced_and_a_live_one_is_not(thread: ServerTh
     path = tmp_path / "admin.sock"
     with socket.socket(socket.AF_UNIX) as stale:
         stale.bind(str(path))
-    admin = AdminServer(path, lambda: {"which": "first"})
+    admin = AdminServer(path, FakeAgent({"which": "first"}))
     thread.run(admin.start(), WAIT_S)
     with pytest.raises(ListenError, match="another agent answers there"):
-        thread.run(AdminServer(path, lambda: {"which": "second"}).start(), WAIT_S)
+        thread.run(AdminServer(path, FakeAgent({"which": "second"})).start(), WAIT_S)
     assert _status(path) == {"which": "first"}
     thread.run(admin.stop(0.1), WAIT_S)
 
 
 def test_an_agent_that_was_refused_leaves_the_others_admin_socket_alone(thread: ServerThread, tmp_path: Path) -> None:
     path = tmp_path / "admin.sock"
-    admin, refused = AdminServer(path, lambda: {"which": "first"}), AdminServer(path, lambda: {"which": "second"})
+    admin, refused = AdminServer(path, FakeAgent({"which": "first"})), AdminServer(path, FakeAgent({"which": "second"}))
     thread.run(admin.start(), WAIT_S)
     with pytest.raises(ListenError):
         thread.run(refused.start(), WAIT_S)
@@ -333,7 +333,7 @@ def test_an_agent_that_was_refused_leaves_the_others_admin_socket_alone(thread: 
 
 def test_an_agent_that_stops_leaves_the_socket_alone_that_took_its_name(thread: ServerThread, tmp_path: Path) -> None:
     path = tmp_path / "admin.sock"
-    old, new = AdminServer(path, lambda: {"which": "old"}), AdminServer(path, lambda: {"which": "new"})
+    old, new = AdminServer(path, FakeAgent({"which": "old"})), AdminServer(path, FakeAgent({"which": "new"}))
     thread.run(old.start(), WAIT_S)
     path.unlink()
     thread.run(new.start(), WAIT_S)
@@ -363,7 +363,7 @@ def test_an_agent_that_may_not_make_its_admin_socket_says_what_helps(thread: Ser
     # Not below pytest's directories, which no other user may enter.
     directory = Path(tempfile.mkdtemp(prefix="aca-test-"))
     directory.chmod(0o755)
-    admin = AdminServer(directory / "admin.sock", dict)
+    admin = AdminServer(directory / "admin.sock", FakeAgent({}))
     os.seteuid(65534)
     try:
         with pytest.raises(ListenError) as caught:
@@ -379,12 +379,12 @@ def test_an_agent_that_may_not_make_its_admin_socket_says_what_helps(thread: Ser
 def test_a_path_too_long_for_a_socket_is_told(thread: ServerThread, tmp_path: Path) -> None:
     directory = tmp_path / ("x" * 100)
     with pytest.raises(ListenError, match=r"cannot listen on unix:/.*: AF_UNIX path too long"):
-        thread.run(AdminServer(directory / "admin.sock", dict).start(), WAIT_S)
+        thread.run(AdminServer(directory / "admin.sock", FakeAgent({})).start(), WAIT_S)
 
 
 def test_a_file_in_the_place_of_the_admin_socket_is_not_removed(thread: ServerThread, tmp_path: Path) -> None:
     path = tmp_path / "admin.sock"
     path.write_text("precious")
     with pytest.raises(ListenError, match="not a socket"):
-        thread.run(AdminServer(path, dict).start(), WAIT_S)
+        thread.run(AdminServer(path, FakeAgent({})).start(), WAIT_S)
     assert path.read_text() == "precious"

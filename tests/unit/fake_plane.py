@@ -51,6 +51,12 @@ class RecordingPlane(DataPlane):
         """Calls that are in `apply` now, by one of the ids that they program."""
         self.injected: list[tuple[str, bytes]] = []
         self.closed = False
+        self.drift = self.found = Survey()
+        """What checks and surveys find."""
+        self.checks = 0
+        self.tunnel_address = b""
+        self.surveys: list[frozenset[Key]] = []
+        self.swept: list[list[str]] = []
 
     @property
     def capabilities(self) -> Capabilities:
@@ -102,13 +108,29 @@ class RecordingPlane(DataPlane):
         with self._lock:
             self.error = None
 
+    def set_tunnel_address(self, address: bytes) -> None:
+        if self.error is not None:
+            raise self.error
+        self.tunnel_address = address
+
     def check(self) -> Survey:
-        return Survey()
+        with self._changed:
+            self.checks += 1
+            self._changed.notify_all()
+            return self.drift
 
     def survey(self, unsettled: Collection[Key]) -> Survey:
-        return Survey()
+        with self._changed:
+            self.surveys.append(frozenset(unsettled))
+            self._changed.notify_all()
+            if self.error is not None:
+                raise self.error
+            return self.found
 
     def sweep(self, leftovers: Sequence[Leftover]) -> int:
+        with self._changed:
+            self.swept.append([leftover.name for leftover in leftovers])
+            self._changed.notify_all()
         return len(leftovers)
 
     def inject(self, port_id: str, frame: bytes) -> None:

@@ -30,7 +30,7 @@ class Bench:
         self.plane = RecordingPlane()
         defaults: dict[str, Any] = {"not_ready_wait_s": 0.2, "workers": 3}
         self.engine = Engine(
-            self.plane, EngineSettings(frozenset({HERE}), NetworkType.VXLAN, **(defaults | settings))
+            self.plane, EngineSettings(frozenset(), HERE, NetworkType.VXLAN, **(defaults | settings))
         )
         self.readiness: list[bool] = []
         self.changed = threading.Condition()
