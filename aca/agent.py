@@ -28,10 +28,14 @@ from aca.config import DataPlaneKind, Settings
 from aca.dispatch.completeness import CONTROLLER
 from aca.dispatch.upkeep import Mode, UpkeepSettings
 from aca.interface_address import AddressFollower, address_of
+from aca.ondemand.questions import Limits
+from aca.ondemand.service import Asker
 from aca.telemetry.logs import configure_logging
 from aca.transport import intake
 from aca.transport.admin import AdminServer
+from aca.transport.controller import ControllerClient, ControllerSettings, TlsError, TlsFiles
 from aca.transport.listen import ListenError
+from aca.transport.replay import ask_for_replay
 from aca.transport.server import GoalStateServer, ServerSettings
 from aca.transport.thread import ServerThread
 from aca.version import agent_version
@@ -57,8 +61,19 @@ class StartError(Exception):
     """The agent cannot start; the message says why."""
 
 
+class Packets(Protocol):
+    """What the agent needs of who handles packets."""
+
+    def ask_with(self, ask: Asker, limits: Limits) -> None:
+        """Whom to ask for unknown destinations, and how much. Before the engine is started."""
+        ...
+
+
 class Engine(intake.Engine, Protocol):
     """What the agent needs of the engine."""
+
+    @property
+    def packets(self) -> Packets: ...
 
     def start(self) -> None: ...
 
@@ -72,6 +87,14 @@ class Engine(intake.Engine, Protocol):
 
     def move_tunnels(self, address: bytes) -> None:
         """Tunnels of this host end here from now on. Raises DataPlaneError."""
+        ...
+
+    def expect_replay(self, request_id: str) -> None:
+        """The controllers are about to be told that this agent has started."""
+        ...
+
+    def replay_answered(self, request_id: str) -> None:
+        """One of them has answered that request with success."""
         ...
 
     def reconcile(self, mode: Mode) -> Future[dict[str, Any]]:
@@ -100,6 +123,7 @@ def _ovs_settings(settings: Settings, faults: Faults) -> object:
         # A switch in user space forwards what it is given: nobody would finish the guests' checksums.
         devices=_device_settings(settings, checksum_offload=ovs.datapath_type == "system"),
         faults=faults,
+        on_demand=settings.asks_on_demand,
     )
 
 
@@ -114,6 +138,7 @@ def _netlink_settings(settings: Settings, faults: Faults) -> object:
         namespace_prefix=settings.dataplane.netlink.namespace_prefix,
         devices=_device_settings(settings, checksum_offload=True),
         faults=faults,
+        on_demand=settings.asks_on_demand,
     )
 
 
@@ -166,6 +191,33 @@ def build_engine(settings: Settings) -> Engine:
     )
 
 
+def _controller_client(settings: Settings) -> ControllerClient:
+    """Raises StartError."""
+    wanted = settings.controller
+    tls = TlsFiles(wanted.tls_ca, wanted.tls_certificate, wanted.tls_key) if wanted.tls_ca is not None else None
+    try:
+        return ControllerClient(
+            ControllerSettings(
+                addresses=wanted.addresses,
+                request_timeout_s=wanted.request_timeout_s,
+                keepalive_s=wanted.keepalive_s,
+                tls=tls,
+            )
+        )
+    except TlsError as problem:
+        raise StartError(f"controller: {problem}") from None
+
+
+def _limits(settings: Settings) -> Limits:
+    wanted = settings.on_demand
+    return Limits(
+        questions=wanted.max_questions,
+        bytes_kept=wanted.max_kept_kib * 1024,
+        deadline_s=wanted.deadline_s,
+        negative_s=wanted.negative_s,
+    )
+
+
 class Agent:
     """Engine and servers. `start` and `stop` are called once each, by one thread."""
 
@@ -182,9 +234,11 @@ class Agent:
                 max_concurrent_messages=settings.grpc.max_concurrent_messages,
             ),
         )
+        self._controller = _controller_client(settings) if settings.controller.addresses else None
         self._admin = AdminServer(settings.admin.socket, self)
         self._tunnel_address = parse_address(settings.host.data_path_address)
         self._follower: AddressFollower | None = None
+        self._replay: Future[None] | None = None
 
     def start(self) -> Sequence[str]:
         """Start everything; returns the addresses listened on. Raises StartError, with everything stopped again."""
@@ -192,7 +246,14 @@ class Agent:
             self._thread.start()
             self._thread.run(self._admin.start(), _START_TIMEOUT_S)
             bound = self._thread.run(self._server.start(), _START_TIMEOUT_S)
+            if self._controller is not None and self._settings.asks_on_demand:
+                client = self._controller
+                self._engine.packets.ask_with(
+                    lambda inquiries: self._thread.submit(client.request_goal_states(inquiries)),
+                    _limits(self._settings),
+                )
             self._engine.start()
+            self._ask_for_replay()
             interface = self._settings.host.tunnel_interface
             if interface is not None:
                 self._follower = AddressFollower(interface, self._tunnel_address, self._move_tunnels)
@@ -206,12 +267,16 @@ class Agent:
         """Stop taking work, finish or answer what is in hand, end everything; within about 4 s."""
         if self._follower is not None:
             self._attempt(self._follower.close)
+        if self._replay is not None:
+            self._replay.cancel()
         with_servers = self._thread.started
         if with_servers:
             self._attempt(lambda: self._thread.run(self._server.drain(), _DRAIN_TIMEOUT_S))
         self._attempt(lambda: self._engine.close(_ENGINE_CLOSE_S))
         if with_servers:
             self._attempt(lambda: self._thread.run(self._server.stop(_SERVER_GRACE_S), _SERVER_GRACE_S + 0.5))
+            if (client := self._controller) is not None:
+                self._attempt(lambda: self._thread.run(client.close(), _ADMIN_GRACE_S + 0.5))
             self._attempt(lambda: self._thread.run(self._admin.stop(_ADMIN_GRACE_S), _ADMIN_GRACE_S + 0.5))
             self._thread.close()
 
@@ -234,6 +299,15 @@ class Agent:
     def _move_tunnels(self, address: bytes) -> None:
         self._engine.move_tunnels(address)
         self._tunnel_address = address
+        self._ask_for_replay()
+
+    def _ask_for_replay(self) -> None:
+        """Have everything told (once more): the controllers know the host by its address."""
+        if self._replay is not None:
+            self._replay.cancel()
+        if self._controller is not None:
+            replay = ask_for_replay(self._controller, self._engine, self._tunnel_address)
+            self._replay = self._thread.submit(replay)
 
     def reconcile(self, mode: Mode) -> Future[dict[str, Any]]:
         return self._engine.reconcile(mode)

@@ -7,7 +7,8 @@ object that several owners want stands until the last gives it up; its value is 
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from dataplane.model import Key
@@ -47,6 +48,8 @@ class Book:
         self._by_owner: dict[Key, Items] = {}
         self._claims: dict[Item, dict[Key, Value]] = {}
         self._installed: dict[Item, Value] = {}
+        self._by_kind: dict[type[Item], dict[Item, Value]] = {}
+        self._in_sets: Counter[str] = Counter()
         self._touched: dict[Item, None] = {}
 
     def set(self, owner: Key, items: Items) -> None:
@@ -71,11 +74,27 @@ class Book:
         else:
             self._by_owner.pop(owner, None)
 
+    def adopt(self, owner: Key, items: Items, standing: Iterable[Item]) -> None:
+        """Take over somebody's objects, of which these stand. He has none here yet."""
+        self._by_owner[owner] = items
+        for item, value in items.items():
+            self._claims.setdefault(item, {})[owner] = value
+        for item in standing:
+            self._put(item, items[item])
+
+    def concerns(self, item: Item) -> bool:
+        """Whether somebody wants it, or it stands, or it is to be changed."""
+        return item in self._claims or item in self._installed or item in self._touched
+
     def of(self, owner: Key) -> Items:
         return self._by_owner.get(owner, {})
 
     def owners(self, item: Item) -> list[Key]:
         return list(self._claims.get(item, ()))
+
+    def value_of(self, item: Item) -> Value | Nothing:
+        """The value that stands."""
+        return self._installed.get(item, NOTHING)
 
     def take_evictions(self) -> list[Change]:
         """What stands on a router's leg that is to be made anew, elsewhere or otherwise: the leg and all that goes
@@ -87,7 +106,7 @@ class Book:
         }
         if not moving:
             return []
-        evicted = [item for item, value in self._installed.items() if _leg_of(item, value) in moving]
+        evicted = [item for item, value in self._installed.items() if leg_of(item, value) in moving]
         self._touched.update(dict.fromkeys(evicted))
         return [Change(item, self._installed[item], NOTHING) for item in evicted]
 
@@ -111,20 +130,57 @@ class Book:
         lost = set(failed)
         for item, _, after in changes:
             if after is NOTHING or item in lost:
-                self._installed.pop(item, None)
+                self._drop(item)
             else:
-                self._installed[item] = after
+                self._put(item, after)
 
     def distrust(self, items: Iterable[Item]) -> None:
         """The kernel has lost them: to be installed again when their owners are set again."""
         for item in items:
-            self._installed.pop(item, None)
+            self._drop(item)
+
+    def _put(self, item: Item, value: Value) -> None:
+        if isinstance(item, ElementItem) and item not in self._installed:
+            self._in_sets[item.set_name] += 1
+        self._installed[item] = value
+        self._by_kind.setdefault(type(item), {})[item] = value
+
+    def _drop(self, item: Item) -> None:
+        if isinstance(item, ElementItem) and item in self._installed:
+            self._in_sets[item.set_name] -= 1
+        self._installed.pop(item, None)
+        self._by_kind.get(type(item), {}).pop(item, None)
+
+    def lose(self, items: Iterable[Item]) -> None:
+        """distrust(), and those that are wanted are among the next changes whoever is set again."""
+        for item in items:
+            self._drop(item)
+            if item in self._claims:
+                self._touched[item] = None
+
+    def touch_missing(self, owners: Iterable[Key]) -> None:
+        """What these want and is not installed is among the next changes."""
+        for owner in owners:
+            self._touched.update((item, None) for item in self.of(owner) if item not in self._installed)
+
+    @property
+    def installed(self) -> Mapping[type[Item], Mapping[Item, Value]]:
+        """By kind; a view."""
+        return self._by_kind
+
+    @property
+    def elements_of_sets(self) -> Mapping[str, int]:
+        """How many elements each set is to have; a view."""
+        return self._in_sets
+
+    def wants(self, item: Item) -> bool:
+        return item in self._claims
 
     def count(self) -> int:
         return len(self._installed)
 
 
-def _leg_of(item: Item, value: Value) -> str | None:
+def leg_of(item: Item, value: Value) -> str | None:
     """The subnet of the leg that the object is, or goes away with."""
     match item:
         case LegItem() | RuleItem():

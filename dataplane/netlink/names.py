@@ -11,6 +11,7 @@ ALIAS = "aca:"
 TABLE = "aca"
 """Name of our nftables tables."""
 PREFIXES = ("acb", "acv", "acl", "acg")
+LEG_OUTSIDE, LEG_INSIDE = "acl", "acr"
 GENEVE_DEVICE = "acgeneve"
 """The one device that all Geneve tunnels of the host go through."""
 
@@ -33,12 +34,12 @@ def tunnel_name(segment: Segment) -> str:
 
 def leg_name(subnet_id: str) -> str:
     """The end of a router's leg that is in the bridge."""
-    return "acl" + _digits(subnet_id)
+    return LEG_OUTSIDE + _digits(subnet_id)
 
 
 def leg_inside(subnet_id: str) -> str:
     """The end that is in the router's namespace."""
-    return "acr" + _digits(subnet_id)
+    return LEG_INSIDE + _digits(subnet_id)
 
 
 def namespace_name(prefix: str, router_id: str) -> str:
@@ -47,6 +48,27 @@ def namespace_name(prefix: str, router_id: str) -> str:
 
 def port_chain(index: int) -> str:
     return f"port-{index}"
+
+
+_SHARED_CHAINS = 64
+
+
+def shared_chain(index: int) -> str:
+    """Of the chains that ports share: each change of one costs a little for every device in it."""
+    return f"ports-{index % _SHARED_CHAINS:02}"
+
+
+def is_shared_chain(name: str) -> bool:
+    return name.startswith("ports-")
+
+
+def hook_name(chain: str, device: str) -> str:
+    """Of a device in a chain that it shares, among the names of chains."""
+    return f"{chain} {device}"
+
+
+def shared_chains() -> list[str]:
+    return [shared_chain(index) for index in range(_SHARED_CHAINS)]
 
 
 def mark_of(subnet_id: str) -> int:

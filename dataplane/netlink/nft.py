@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
-from dataplane.netlink.wire import CREATE, EXCL, Request, attribute, be32, nested, text
+from dataplane.netlink.wire import CREATE, Request, attribute, be32, nested, text
 
 BRIDGE, NETDEV = 7, 5
 DROP, ACCEPT, JUMP, GOTO = 0, 1, -3, -4
@@ -21,7 +21,7 @@ META_PROTOCOL, META_MARK, META_IIF, META_OIF, META_L4PROTO = 1, 3, 4, 5, 16
 EQUAL, NOT_EQUAL = 0, 1
 REG_1 = 8
 """The first of sixteen registers of 4 bytes (NFT_REG32_00)."""
-TYPE_IPV4, TYPE_ETHER, TYPE_MARK, TYPE_IFINDEX = 7, 9, 19, 20
+TYPE_IPV4, TYPE_IPV6, TYPE_ETHER, TYPE_MARK, TYPE_IFINDEX = 7, 8, 9, 19, 20
 
 _SUBSYSTEM = 10 << 8
 _NEW_TABLE, _NEW_CHAIN, _DEL_CHAIN = 0, 3, 5
@@ -165,6 +165,20 @@ def add_base_chain(
     return _request(_NEW_CHAIN, family, CREATE, body, f"nftables chain {chain} on {device or 'bridges'}")
 
 
+def add_device(table: str, chain: str, priority: int, device: str) -> Request:
+    """A base chain of family netdev sees what comes in at this device too (Linux 6.4)."""
+    return _request(_NEW_CHAIN, NETDEV, 0, _device(table, chain, priority, device), f"device {device} in {chain}")
+
+
+def delete_device(table: str, chain: str, priority: int, device: str) -> Request:
+    return _request(_DEL_CHAIN, NETDEV, 0, _device(table, chain, priority, device), f"device {device} in {chain}")
+
+
+def _device(table: str, chain: str, priority: int, device: str) -> bytes:
+    hook = nested(4, be32(1, 0), be32(2, priority), nested(4, text(1, device)))
+    return text(1, table) + text(3, chain) + hook
+
+
 def delete_chain(family: int, table: str, chain: str) -> Request:
     return _request(_DEL_CHAIN, family, 0, text(1, table) + text(3, chain), f"nftables chain {chain}")
 
@@ -198,7 +212,7 @@ def add_set(table: str, spec: SetSpec, number: int) -> Request:
         orders += _byte_order(1, spec.data)
     if orders:
         body += attribute(13, orders)
-    return _request(_NEW_SET, spec.family, CREATE | EXCL, body + be32(10, number), f"nftables set {spec.name}")
+    return _request(_NEW_SET, spec.family, CREATE, body + be32(10, number), f"nftables set {spec.name}")
 
 
 def _byte_order(which: int, part: tuple[int, int]) -> bytes:

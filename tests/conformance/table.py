@@ -9,10 +9,7 @@ from pathlib import Path
 
 SCENARIOS = Path(__file__).parent
 PAIRS = ("ovs-ovs", "netlink-netlink", "ovs-netlink", "netlink-ovs")
-ABBREVIATIONS = {
-    **{name.lower(): name for name in ("ARP", "DF", "DHCP", "MAC", "MTU", "TTL", "VPC")},
-    **{"ipv6": "IPv6", "macs": "MACs", "vpcs": "VPCs", "geneve": "Geneve"},
-}
+SPELLINGS = ("ARP", "DF", "DHCP", "Geneve", "IPv6", "MAC", "MACs", "MTU", "TTL", "VPC", "VPCs")
 HEAD = """\
 # Conformance
 
@@ -80,7 +77,8 @@ def chapters(directory: Path = SCENARIOS) -> list[Chapter]:
 
 def words(test: ast.FunctionDef) -> str:
     """The scenario's name as words, and what the first line of its docstring adds."""
-    name = " ".join(ABBREVIATIONS.get(word, word) for word in test.name.removeprefix("test_").split("_"))
+    spellings = {spelling.lower(): spelling for spelling in SPELLINGS}
+    name = " ".join(spellings.get(word, word) for word in test.name.removeprefix("test_").split("_"))
     name = name[0].upper() + name[1:]
     remark = (ast.get_docstring(test) or "").split("\n\n")[0].replace("\n", " ").rstrip(".")
     return f"{name}: {remark[0].lower()}{remark[1:]}" if remark else name

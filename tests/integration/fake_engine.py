@@ -40,6 +40,7 @@ class FakeEngine:
         self.arrived = threading.Semaphore(0)
         """Released once for each message."""
         self.started = False
+        self.packets: Any = None
 
     @property
     def ready(self) -> bool:
@@ -57,6 +58,12 @@ class FakeEngine:
         self.started = True
 
     def move_tunnels(self, address: bytes) -> None:
+        pass
+
+    def expect_replay(self, request_id: str) -> None:
+        pass
+
+    def replay_answered(self, request_id: str) -> None:
         pass
 
     def reconcile(self, mode: Mode) -> Future[dict[str, Any]]:
