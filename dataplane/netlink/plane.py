@@ -445,7 +445,7 @@ class NetlinkDataPlane(DataPlane):
         problems: dict[Key, Outcome] = {}
         if self._installer is not None:
             self._install(self._installer, problems)
-            self._unknown.listen_again()
+            self._unknown.listen()
         return problems.keys()
 
     # -- packets ------------------------------------------------------------------------------------------------

@@ -155,7 +155,10 @@ class UnknownTargets:
             self.listen()
 
     def listen(self) -> None:
-        """Listen where somebody may ask, on the devices that are there now, and nowhere else."""
+        """Listen where somebody may ask, on the devices that are there now, and nowhere else.
+
+        A device that was made anew under its name is another one.
+        """
         if not self._active:
             return
         with self._opening:
@@ -176,12 +179,6 @@ class UnknownTargets:
                 _log.warning("cannot listen on %s for unknown addresses: %s", name, problem)
                 return
             self._listening[name] = index
-
-    def listen_again(self) -> None:
-        """Devices may have been made anew under their names."""
-        with self._lock:
-            self._listening -= set(self._in_tunnel)
-        self.listen()
 
     # -- questions and answers
 

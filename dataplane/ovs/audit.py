@@ -94,7 +94,8 @@ class Audit:
         """Flows with our mark that stood without being wanted when they were last counted."""
         self._spared: frozenset[str] = frozenset()
         """Ids of the ports that were unsettled at the last survey: their devices stay."""
-        self._all_settled = False
+        self.all_settled = False
+        """Whether everything wanted was programmed at the last survey."""
 
     def check(self, programmer: FlowProgrammer) -> Survey:
         with self._turn:
@@ -109,7 +110,7 @@ class Audit:
             findings = self._surveyor.look_at_all(programmer, self._cookies_of(unsettled))
             self._keep_floods(unsettled, findings)
             self._spared = frozenset(key.id for key in unsettled if key.kind is Kind.PORT)
-            self._all_settled = not unsettled
+            self.all_settled = not unsettled
             survey = self._act_on(findings, programmer)
             self._surplus = len(findings.leftovers)
             found = [_leftover(flow) for flow in findings.leftovers]
@@ -144,7 +145,7 @@ class Audit:
                 self._settings.confirm_timeout_s,
             )
             self._surplus = 0
-            if self._all_settled:
+            if self.all_settled:
                 self._forget_former()
             return count, again
 

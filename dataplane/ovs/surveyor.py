@@ -7,20 +7,24 @@ import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from dataplane.ovs.activity import Activity, Footprint
 from dataplane.ovs.book import FlowBook, FlowId, Owner
 from dataplane.ovs.comparison import Differences, compare
 from dataplane.ovs.neighbors import NeighborBook
-from dataplane.ovs.openflow.messages import FlowStat
+from dataplane.ovs.openflow.messages import TABLE_ALL, FlowStat
 from dataplane.ovs.openflow.programmer import FlowProgrammer
-from dataplane.ovs.pipeline.layout import COOKIE_MARK, MARK_MASK, OWNER_HASH_BYTES, Feature, cookie, cookie_range
+from dataplane.ovs.pipeline.layout import COOKIE_MARK, MARK_MASK, OWNER_HASH_BYTES, Feature, Table, cookie, cookie_range
 
 T = TypeVar("T")
 
-_AT_ONCE = 5000
-"""Flows in one answer: the switch makes it in its main thread, at about 1.3 us a flow."""
+_AT_ONCE = 6000
+"""Flows in one answer: the switch makes it in its main thread, at about 1.3 us a flow, and looks at all of the table's
+for it, at about 0.1 us each."""
+_LARGE_TABLES = (Table.RESOLVE, Table.BRIDGE)
+_OTHER_TABLES = tuple(table for table in Table if table not in _LARGE_TABLES)
+_UNKNOWN_TABLES = tuple(sorted({*range(255)} - {*Table}))
 _MOST_SLICES_BITS = 12
 _OWNERS_AT_ONCE = 250
 _HASH_BITS = OWNER_HASH_BYTES * 8
@@ -48,6 +52,13 @@ class Findings:
         self.altered += other.altered
         self.leftovers += other.leftovers
         return self
+
+
+class _Asked(NamedTuple):
+    """When something was asked, and the answers to come."""
+
+    when: float
+    answers: list[Future[list[FlowStat]]]
 
 
 class Surveyor:
@@ -78,7 +89,7 @@ class Surveyor:
     def surplus(self, programmer: FlowProgrammer) -> int | None:
         """How many more flows with our mark stand than should; None while something is being programmed."""
         with self._activity.watch() as began:
-            standing = programmer.aggregate(COOKIE_MARK << 56, MARK_MASK).result(self._timeout_s)
+            standing = self._count(programmer)
             with self._lock:
                 wanted = self._book.flow_count() + self._neighbors.flow_count()
             return None if self._activity.since(began) else standing - wanted
@@ -111,8 +122,8 @@ class Surveyor:
         """Read all flows with our mark. Flows whose cookie is `excused` are no leftovers."""
         findings = Findings()
         with self._activity.watch() as began:
-            standing = programmer.aggregate(COOKIE_MARK << 56, MARK_MASK).result(self._timeout_s)
-            bits = min(_MOST_SLICES_BITS, max(0, (standing // _AT_ONCE).bit_length()))
+            standing = self._count(programmer)
+            bits = min(_MOST_SLICES_BITS, max(0, (self._largest(programmer) // _AT_ONCE).bit_length()))
             with self._lock:
                 owners = self._book.owners()
                 ids = self._neighbors.ids()
@@ -122,15 +133,19 @@ class Surveyor:
             spared = {value & _HASH_AND_FEATURE for value in excused}
             spared |= {cookie(*owner) & _HASH_AND_FEATURE for owner in in_doubt}
             slices = _by_slice([*owners, *((Feature.NEIGHBOR, name) for name in ids)], bits)
-            asked = [self._ask_for_slice(programmer, 0, bits)]
+            asked = self._ask(programmer, _LARGE_TABLES[:1], 0, bits)
             for number, by_cookie in enumerate(slices):
-                slice_began, future = asked.pop()
-                flows = future.result(self._timeout_s)
+                slice_began = asked.when
+                flows = [*self._flows(asked)]
+                for tables in (_LARGE_TABLES[1:], _OTHER_TABLES):
+                    flows += self._flows(self._ask(programmer, tables, number, bits))
                 if number + 1 < len(slices):
                     # The switch makes the next while this one is compared.
-                    asked.append(self._ask_for_slice(programmer, number + 1, bits))
+                    asked = self._ask(programmer, _LARGE_TABLES[:1], number + 1, bits)
                 differences = self._compare(by_cookie, flows)
                 findings += _attribute(differences, by_cookie, self._activity.since(slice_began))
+            if standing > findings.standing:
+                findings.leftovers += self._flows(self._ask(programmer, _UNKNOWN_TABLES, 0, 0))
             for mark in former_marks:
                 findings.leftovers += self._of_former(programmer, mark, bits)
             if findings.leftovers:
@@ -162,11 +177,20 @@ class Surveyor:
                 found += [(Feature.NEIGHBOR, name) for name in names if cookie(Feature.NEIGHBOR, name) in wanted]
             return found
 
+    def _count(self, programmer: FlowProgrammer, table: int = TABLE_ALL) -> int:
+        return programmer.aggregate(COOKIE_MARK << 56, MARK_MASK, table).result(self._timeout_s)
+
+    def _largest(self, programmer: FlowProgrammer) -> int:
+        return max(self._count(programmer, table) for table in _LARGE_TABLES)
+
     @staticmethod
-    def _ask_for_slice(programmer: FlowProgrammer, number: int, bits: int) -> tuple[float, Future[list[FlowStat]]]:
-        """When it was asked for, and the answer."""
+    def _ask(programmer: FlowProgrammer, tables: Sequence[int], number: int, bits: int) -> _Asked:
+        """One slice of these tables."""
         value, mask = _slice(COOKIE_MARK << 56, MARK_MASK, number, bits)
-        return time.monotonic(), programmer.dump_flows(cookie=value, mask=mask)
+        return _Asked(time.monotonic(), [programmer.dump_flows(table, value, mask) for table in tables])
+
+    def _flows(self, asked: _Asked) -> list[FlowStat]:
+        return [flow for answer in asked.answers for flow in answer.result(self._timeout_s)]
 
     def _of_former(self, programmer: FlowProgrammer, mark: int, bits: int) -> Iterator[FlowStat]:
         for feature in Feature:

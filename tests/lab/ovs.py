@@ -11,6 +11,13 @@ from tests.lab.processes import Daemon
 
 SCHEMA = Path("/usr/share/openvswitch/vswitch.ovsschema")
 OPENFLOW = "OpenFlow14"
+# As distributions start it: what `ovs-vsctl set-manager` and `set-ssl` say counts.
+FROM_THE_DATABASE = (
+    "--remote=db:Open_vSwitch,Open_vSwitch,manager_options",
+    "--private-key=db:Open_vSwitch,SSL,private_key",
+    "--certificate=db:Open_vSwitch,SSL,certificate",
+    "--ca-cert=db:Open_vSwitch,SSL,ca_cert",
+)
 
 
 class Ovs:
@@ -21,7 +28,10 @@ class Ovs:
         self.db_socket = f"unix:{directory}/db.sock"
         self.env = dict.fromkeys(("OVS_RUNDIR", "OVS_LOGDIR", "OVS_DBDIR", "OVS_SYSCONFDIR"), str(directory))
         self.ovsdb = self._daemon(
-            namespace, "ovsdb-server", [f"{directory}/conf.db", f"--remote=p{self.db_socket}"], lambda: None
+            namespace,
+            "ovsdb-server",
+            [f"{directory}/conf.db", f"--remote=p{self.db_socket}", *FROM_THE_DATABASE],
+            lambda: None,
         )
         self.vswitchd = self._daemon(namespace, "ovs-vswitchd", [self.db_socket], after_switch_start)
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from dataplane.model import Key, Kind, NetworkType, Segment, SubnetRef
+from dataplane.model import Key, Kind, NeighborWanted, NetworkType, Segment, SubnetRef
 from dataplane.ovs.activity import Activity
 from dataplane.ovs.book import FlowBook, Owner, Transaction
 from dataplane.ovs.comparison import compare
@@ -24,7 +24,7 @@ from dataplane.ovs.ovsdb import BridgeState, OvsdbError
 from dataplane.ovs.pipeline.layout import COOKIE_MARK, PIPELINE_VERSION, Feature, Flow, cookie
 from dataplane.ovs.pipeline.neighbor import flow_maker, neighbor_flows
 from dataplane.ovs.surveyor import Surveyor
-from dataplane.ovs.takeover import take_over
+from dataplane.ovs.takeover import other_agent, take_over
 from dataplane.ovs.work import Work
 from tests.unit.desired_world import THERE, neighbor
 from tests.unit.fake_plane import WAIT_S, FlowTable
@@ -48,20 +48,20 @@ class ReadableTable:
         self.table = table
         self.before_answer = lambda: None
 
-    def stats(self, cookie: int, mask: int) -> list[FlowStat]:
+    def stats(self, cookie: int, mask: int, table: int = messages.TABLE_ALL) -> list[FlowStat]:
         found = [
             FlowStat(*identity[:2], mark, identity[2], instructions, 0, 0)
             for identity, (mark, instructions) in self.table.flows.items()
-            if not (mark ^ cookie) & mask
+            if not (mark ^ cookie) & mask and table in (messages.TABLE_ALL, identity[0])
         ]
         self.before_answer()
         return found
 
-    def aggregate(self, cookie: int, mask: int) -> Future[int]:
-        return done(len(self.stats(cookie, mask)))
+    def aggregate(self, cookie: int, mask: int, table: int = messages.TABLE_ALL) -> Future[int]:
+        return done(len(self.stats(cookie, mask, table)))
 
     def dump_flows(self, table: int = 255, cookie: int = 0, mask: int = 0) -> Future[list[FlowStat]]:
-        return done(self.stats(cookie, mask))
+        return done(self.stats(cookie, mask, table))
 
     def flows_of(self, cookies: Sequence[int]) -> Future[list[FlowStat]]:
         return done([flow for one in cookies for flow in self.stats(one, messages.COOKIE_EXACT)])
@@ -82,9 +82,7 @@ class World:
         self.neighbors.upsert([self.neighbor("n"), self.neighbor("m", "10.0.0.8")], transaction)
         self.send(transaction)
 
-    def neighbor(self, name: str, ip: str = "10.0.0.7") -> Any:
-        from dataplane.model import NeighborWanted
-
+    def neighbor(self, name: str, ip: str = "10.0.0.7") -> NeighborWanted:
         mac = f"fa:16:3e:00:02:{ord(name):02x}"
         return NeighborWanted(neighbor(name, f"s {ip}", mac=mac, host=THERE), (REF,))
 
@@ -145,11 +143,14 @@ def test_what_nobody_wants_is_a_leftover_if_it_is_ours() -> None:
         world.table.flows[(51, foreign, b"")] = (mark, b"")
     found = world.surveyor.look_at_all(world.switch, {cookie(Feature.NEIGHBOR, "waiting")})
     assert [flow.match for flow in found.leftovers] == [stale[2]]
+    nowhere = (200, 1, b"")
+    world.table.flows[nowhere] = (cookie(Feature.STATIC, "gone"), b"")
+    assert len(world.surveyor.look_at_all(world.switch, {cookie(Feature.NEIGHBOR, "waiting")}).leftovers) == 2
     assert world.surveyor.unaccounted(found.leftovers) == found.leftovers
     transaction = Transaction()
     world.neighbors.upsert([world.neighbor("g", "10.0.0.9")], transaction)
-    wanted = [FlowStat(*one[:2], cookie(Feature.NEIGHBOR, "g"), *one[2:], 0, 0) for one in neighbor_flows(
-        world.neighbor("g", "10.0.0.9"))]
+    flows = neighbor_flows(world.neighbor("g", "10.0.0.9"))
+    wanted = [FlowStat(*one[:2], cookie(Feature.NEIGHBOR, "g"), *one[2:], 0, 0) for one in flows]
     assert world.surveyor.unaccounted(wanted) == [], "it has come to be wanted"
 
 
@@ -251,13 +252,15 @@ def test_changes_are_told_together_and_too_many_at_large() -> None:
         told.append(changed)
         came.release()
 
-    watch = DriftWatch(look)
+    quiet = threading.Event()
+    watch = DriftWatch(look, quiet.is_set)
     watch.start()
     try:
         watch.note(FlowUpdates([1, 2], False))
         watch.note(FlowUpdates([3], False))
         assert came.acquire(timeout=WAIT_S)
         watch.note(FlowUpdates([4], True))
+        quiet.set()
         assert came.acquire(timeout=WAIT_S)
     finally:
         watch.close()
@@ -293,8 +296,8 @@ def test_what_ended_long_ago_is_forgotten_unless_somebody_watches(monkeypatch: p
 
 
 def bridge(**ids: str) -> BridgeState:
-    return BridgeState("br-int", "1", "", "secure", frozenset(), {k.replace("_", "-"): v for k, v in ids.items()},
-                       {}, {}, False, 0)
+    external_ids = {key.replace("_", "-"): value for key, value in ids.items()}
+    return BridgeState("br-int", "1", "", "secure", frozenset(), external_ids, {}, {}, False, 0)
 
 
 def test_a_bridge_without_an_agent_has_nothing_former() -> None:
@@ -313,3 +316,10 @@ def test_a_former_version_is_remembered_until_it_is_swept() -> None:
 def test_what_is_not_understood_is_not_touched(version: str) -> None:
     with pytest.raises(OvsdbError, match="nothing is touched"):
         take_over(bridge(aca_owner="aca", aca_pipeline=version))
+
+
+def test_the_agent_that_has_the_bridge_is_known_by_its_name() -> None:
+    assert other_agent(None, "me") == ""
+    assert other_agent(bridge(aca_owner="aca"), "me") == ""
+    assert other_agent(bridge(aca_agent="me"), "me") == ""
+    assert other_agent(bridge(aca_agent="another"), "me") == "another"
