@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import random
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from types import TracebackType
 from typing import Self
 
 from goalstate_proto import common_pb2, neighbor_pb2
 from tests.chaos.controller import Controller
-from tests.chaos.world import SUBNETS, nic
-from tests.conformance.network import Nic, Rule, dhcp_state, neighbor_state, port_state, router_state
+from tests.chaos.world import CROWD, SUBNETS, crowd_nic, nic
+from tests.conformance.network import Nic, Rule, State, dhcp_state, neighbor_state, port_state, router_state
 from tests.lab import LabError
 
 END_S = 90.0
 PAUSE_S = 0.02
 NEIGHBORS = 200
+ROUTES = "routes"
+
+Change = tuple[str, State, bool]
+"""What it is of, the state, and whether it is wanted."""
 
 
 class Changes:
@@ -30,6 +34,7 @@ class Changes:
         self._spares = spares
         self._random = random.Random(seed)
         self._ended = threading.Event()
+        self._added: dict[str, State] = {}
         self._error: BaseException | None = None
         self._thread = threading.Thread(target=self._work, name="changes", daemon=True)
         self.told = 0
@@ -50,9 +55,26 @@ class Changes:
             raise self._error
 
     def once(self) -> None:
-        """One change more."""
-        self._random.choice(self._kinds())()
-        self.told += 1
+        """One change more, told at once."""
+        self.many(1)
+
+    def many(self, count: int) -> None:
+        """So many changes more, in one message."""
+        add: dict[str, State] = {}
+        remove: dict[str, State] = {}
+        for _ in range(count):
+            for key, state, wanted in self._random.choice(self._kinds())():
+                (remove if wanted else add).pop(key, None)
+                (add if wanted else remove)[key] = state
+        self._controller.change(add.values(), remove.values())
+        self._added = {key: state for key, state in (self._added | add).items() if key not in remove}
+        self.told += count
+
+    def undo(self) -> None:
+        """All that has been added is removed, and the routes are as they were."""
+        gone = [state for key, state in self._added.items() if key != ROUTES]
+        self._controller.change([router_state("router-chaos", SUBNETS, update_type=common_pb2.FULL)], gone)
+        self._added.clear()
 
     def _work(self) -> None:
         try:
@@ -61,30 +83,35 @@ class Changes:
         except BaseException as error:
             self._error = error
 
-    def _kinds(self) -> list[Callable[[], object]]:
+    def _kinds(self) -> list[Callable[[], Iterable[Change]]]:
         return [self._port, self._no_port, self._neighbor, self._neighbor, self._no_neighbor, self._routes]
 
-    def _port(self) -> object:
+    def _port(self) -> Iterable[Change]:
         spare = self._random.choice(self._spares)
         pairs = [(spare.subnet.at(5000 + self._random.randrange(50)), "")] if self._random.random() < 0.5 else []
-        return self._controller.tell(port_state(spare, pairs=pairs), dhcp_state(spare))
+        yield f"port {spare.id}", port_state(spare, pairs=pairs), True
+        yield f"dhcp {spare.id}", dhcp_state(spare), True
 
-    def _no_port(self) -> object:
+    def _no_port(self) -> Iterable[Change]:
         spare = self._random.choice(self._spares)
-        return self._controller.remove(dhcp_state(spare), port_state(spare))
+        yield f"dhcp {spare.id}", dhcp_state(spare), False
+        yield f"port {spare.id}", port_state(spare), False
 
-    def _neighbor(self) -> object:
-        return self._controller.tell(neighbor_state(self._some(), layer=neighbor_pb2.L3))
+    def _neighbor(self) -> Iterable[Change]:
+        some = self._some()
+        yield f"neighbor {some.id}", neighbor_state(some, layer=neighbor_pb2.L3), True
 
-    def _no_neighbor(self) -> object:
-        return self._controller.remove(neighbor_state(self._some()))
+    def _no_neighbor(self) -> Iterable[Change]:
+        some = self._some()
+        yield f"neighbor {some.id}", neighbor_state(some), False
+
+    def _routes(self) -> Iterable[Change]:
+        # A hop that is always there, and in the table's own subnet.
+        hop = crowd_nic(2 * self._random.randrange(CROWD // 2)).ip
+        rules = [Rule(f"10.{100 + n}.0.0/16", hop, f"rule-{n}") for n in range(self._random.randrange(4))]
+        tables = [(SUBNETS[0], rules), SUBNETS[1]]
+        yield ROUTES, router_state("router-chaos", tables, update_type=common_pb2.FULL), True
 
     def _some(self) -> Nic:
         number = self._random.randrange(NEIGHBORS)
         return nic(2000 + number, SUBNETS[number % 2], f"172.16.0.{70 + self._random.randrange(9)}")
-
-    def _routes(self) -> object:
-        hop = self._some().ip
-        rules = [Rule(f"10.{100 + n}.0.0/16", hop, f"rule-{n}") for n in range(self._random.randrange(4))]
-        tables = [(SUBNETS[0], rules), SUBNETS[1]]
-        return self._controller.tell(router_state("router-chaos", tables, update_type=common_pb2.FULL))

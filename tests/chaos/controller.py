@@ -1,4 +1,4 @@
-"""A controller that knows what each host is to have, tells changes, and replays everything to an agent that has started.
+"""A controller that knows what a host is to have, tells changes, and replays everything to an agent that has started.
 
 It is what the agent's controller contract asks for (docs/wire-extensions.md): AGENT_RESTARTED is answered with SUCCESS
 and with pushes of all that is meant for the host, the last of which carries the closing marker.
@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import itertools
 import threading
+import time
 from collections.abc import Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 import grpc
 
-from goalstate_proto import common_pb2, goalstateprovisioner_pb2, goalstateprovisioner_pb2_grpc
+from goalstate_proto import common_pb2, goalstateprovisioner_pb2_grpc
 from goalstate_proto.aca_pb2 import GoalStateExtension
 from goalstate_proto.goalstate_pb2 import GoalStateV2
 from goalstate_proto.goalstateprovisioner_pb2 import HostRequest, HostRequestReply
@@ -24,6 +25,8 @@ from tests.lab import AgentProcess
 from tests.lab.agent import EAGER, UNLIMITED
 
 PUSH_S = 60.0
+REACH_S = 5.0
+RETRY_S = 0.02
 STOP_S = 5.0
 PER_MESSAGE = 500
 
@@ -44,6 +47,7 @@ class Controller(Provisioner):
         self._stub: Any = goalstateprovisioner_pb2_grpc.GoalStateProvisionerStub(self._channel)  # type: ignore[no-untyped-call]
         self._replays = ThreadPoolExecutor(1, thread_name_prefix="controller-replay")
         self._server: Any = None
+        self._closing = threading.Event()
         self.asked = 0
         """How often an agent has said that it has started."""
 
@@ -63,6 +67,7 @@ class Controller(Provisioner):
             self._server = None
 
     def close(self) -> None:
+        self._closing.set()
         self.leave()
         self._replays.shutdown(wait=True, cancel_futures=True)
         self._channel.close()
@@ -89,7 +94,7 @@ class Controller(Provisioner):
             return [deletion(self._numbered(state), revision=next(self._revisions)) for state in states]
 
     def tell(self, *states: State) -> Reply | None:
-        """They are wanted from now on, and the agent is told; None if that did not succeed, which a replay makes good."""
+        """They are wanted from now on, and the agent is told; None if it was not reached, which a replay makes good."""
         with self._lock:
             return self._push(v2(*self.expect(*states)))
 
@@ -128,13 +133,21 @@ class Controller(Provisioner):
 
     def _push(self, message: GoalStateV2) -> Reply | None:
         with self._lock:
-            try:
-                replies = list(self._stub.PushGoalStatesStream(iter([message]), timeout=PUSH_S))
-            except grpc.RpcError as error:
-                if error.code() in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED):  # type: ignore[attr-defined]
+            deadline = time.monotonic() + REACH_S
+            while (replies := self._attempt(message)) is None:
+                # An agent that has just started may not be connected to yet.
+                if not self._agent.running or time.monotonic() >= deadline:
                     return None
-                raise
-            return Reply.of(replies[0]) if replies else None
+                self._closing.wait(RETRY_S)
+            return Reply.of(replies[0])
+
+    def _attempt(self, message: GoalStateV2) -> list[Any] | None:
+        try:
+            return list(self._stub.PushGoalStatesStream(iter([message]), timeout=PUSH_S)) or None
+        except grpc.RpcError as error:
+            if error.code() in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED):  # type: ignore[attr-defined]
+                return None
+            raise
 
     def _numbered(self, state: State) -> State:
         made = type(state)()

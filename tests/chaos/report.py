@@ -44,9 +44,7 @@ def _row(document: dict[str, object]) -> Row:
     if not isinstance(measured, dict):
         raise ValueError("not a row of a report")
     pairs = tuple(Losses(**{**pair, "lost_at": tuple(pair["lost_at"])}) for pair in measured["pairs"])
-    return Row(
-        str(document["kind"]), str(document["event"]), Measured(measured["seconds"], pairs, measured["stall"])
-    )
+    return Row(str(document["kind"]), str(document["event"]), Measured(measured["seconds"], pairs, measured["stall"]))
 
 
 HEAD = ("cloud", "event", "watched s", "lost local", "remote", "routed", "silence ms", "TCP stall ms", "twice")

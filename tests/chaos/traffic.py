@@ -1,7 +1,8 @@
-"""The traffic of a cloud while something happens to it, and what that cost: lost pings, silence, a stalled connection."""
+"""The traffic of a cloud while something happens to it, and what that cost: lost pings, silence, a stalled stream."""
 
 from __future__ import annotations
 
+import itertools
 import subprocess
 import sys
 import time
@@ -80,7 +81,7 @@ class _Record:
         lost = tuple(at - since for number, at in numbered if number not in self.replies)
         answers = [self.replies[number] for number, _ in numbered if number in self.replies]
         moments = sorted([since, until, *(one[0] for one in answers)])
-        silence = max(later - earlier for earlier, later in zip(moments, moments[1:], strict=False))
+        silence = max(later - earlier for earlier, later in itertools.pairwise(moments))
         return Losses(pair, len(numbered), lost, sum(len(one) > 1 for one in answers), silence)
 
     def _numbered(self, since: float, until: float) -> Iterable[tuple[int, float]]:
@@ -95,15 +96,15 @@ class _Record:
 class Traffic:
     """Owns the process that makes it. For one thread."""
 
-    def __init__(self, directory: Path, name: str, pairs: Iterable[Pair], stream: tuple[str, str, str]) -> None:
-        """`stream`: the connection's client and server namespaces, and the server's address. The process is recorded
-        in `directory`, so that it goes with the lab."""
+    def __init__(self, directory: Path, name: str, pairs: Iterable[Pair], stream: tuple[str, str, str, int]) -> None:
+        """`stream`: the connection's client and server namespaces, and the server's address and port. The process is
+        recorded in `directory`, so that it goes with the lab."""
         self._pairs = tuple(pairs)
         self._log = directory / f"{name}.traffic"
         self._errors = directory / f"{name}.log"
         self._pidfile = directory / f"{name}.pid"
         specification = directory / f"{name}.json"
-        Specification(str(self._log), INTERVAL, self._pairs, *stream, port=5001).save(specification)
+        Specification(str(self._log), INTERVAL, self._pairs, *stream).save(specification)
         self._log.touch()
         self._records = {pair.name: _Record() for pair in self._pairs}
         self._bytes: list[tuple[float, int]] = []
@@ -186,7 +187,7 @@ class Traffic:
         if self._broken:
             raise LabError(f"the connection broke: {self._broken}")
         moments = sorted([since, until, *(at for at, _ in self._bytes if since < at < until)])
-        stall = max(later - earlier for earlier, later in zip(moments, moments[1:], strict=False))
+        stall = max(later - earlier for earlier, later in itertools.pairwise(moments))
         pairs = tuple(record.losses(name, since, until) for name, record in self._records.items())
         return Measured(until - since, pairs, stall)
 

@@ -105,16 +105,25 @@ class Station:
         if not replays():
             assert self.controller.replay()
             self.reconcile("FORCE")
-        wait_until(self.settled, within, f"{self!r} is complete and settled")
+        self.wait_settled(within)
 
-    def settled(self) -> bool:
-        """Nothing is in work, nothing is wrong, and (with a controller that replays) all is known and swept."""
+    def wait_settled(self, within: float = COMPLETE_S) -> None:
+        """Until nothing is in work or wrong, and (with a controller that replays) all is known and swept. Raises
+        LabError saying what is not so."""
+        try:
+            wait_until(lambda: not self.unsettled(), within, f"{self!r} is complete and settled")
+        except LabError as error:
+            raise LabError(f"{error}; {self.unsettled()}") from None
+
+    def unsettled(self) -> str:
+        """What is still to be done, empty if nothing is."""
         status = self.agent.status()
         upkeep = status["reconcile"]
-        known = not replays() or (upkeep["complete"] and "survey" in upkeep["last"])
-        return bool(
-            known and not status["in_work"] and not status["problems"] and upkeep["in_work"] in ("", "check")
-        )
+        if replays() and not (upkeep["complete"] and "survey" in upkeep["last"]):
+            return f"not complete: {upkeep}"
+        if status["in_work"] or upkeep["in_work"] in ("survey", "sweep"):
+            return f"in work: {status['in_work']} {upkeep['in_work']}"
+        return f"problems: {status['problems'][:3]}" if status["problems"] else ""
 
     def reconcile(self, mode: str) -> None:
         """What `aca reconcile` asks for. Raises grpc.RpcError."""
@@ -130,6 +139,12 @@ class Station:
             raise LabError(f"{error}\n{difference(expected, self.footprint())}") from None
 
 
+def other_address(underlay_ip: str) -> str:
+    """The address that a host may move to."""
+    network, _, last = underlay_ip.rpartition(".")
+    return f"{network}.{100 + int(last)}"
+
+
 def replays() -> bool:
     """Whether agents tell a controller that they have started."""
     return "controller" in Settings.model_fields
@@ -137,9 +152,17 @@ def replays() -> bool:
 
 def usual_sections(host: Host, controller_address: str) -> dict[str, Any]:
     """What agents of this suite are told beside what agents of the lab always are."""
+    sections: dict[str, Any] = {
+        "host": {
+            "id": host.name,
+            "addresses": [host.underlay_ip, other_address(host.underlay_ip)],
+            "tunnel_address": host.underlay_ip,
+            "tunnel_interface": host.underlay_device,
+        }
+    }
     if not replays():
-        return {}
-    return {"controller": {"addresses": [controller_address]}, "reconcile": {"controller_replays": True}}
+        return sections
+    return sections | {"controller": {"addresses": [controller_address]}, "reconcile": {"controller_replays": True}}
 
 
 @dataclass(slots=True)
@@ -169,6 +192,8 @@ class World:
         self.lab = lab
         self.report = report
         self.kind = "-".join(backend.name for backend in backends)
+        self.spoiled = False
+        """Set by a test after which it cannot be as it was: the next one gets another."""
         self.stations = tuple(self._station(number, backend) for number, backend in enumerate(backends, 1))
         self.one, self.two = self.stations
         self.nics = [
@@ -209,7 +234,7 @@ class World:
         a, b, c, d = (self.guests[one.id].namespace.name for one in self.nics)
         targets = [one.ip for one in self.nics]
         pairs = [Pair("local", a, targets[1]), Pair("remote", a, targets[2]), Pair("routed", b, targets[3])]
-        return Traffic(self.lab.directory, "traffic", pairs, (c, b, targets[1]))
+        return Traffic(self.lab.directory, "traffic", pairs, (c, b, targets[1], 5001))
 
     def basics(self, host_ip: str) -> list[State]:
         """What a host is to have as long as nothing has been changed: the wired guests and the crowd."""
@@ -258,9 +283,7 @@ class World:
 
 def make_guests(host: Host, nics: Sequence[Nic]) -> list[Guest]:
     """With OpenFlow port numbers that follow from the interface, so that hosts elsewhere can have the same."""
-    specs = [
-        GuestSpec(one.id, one.mac, (one.subnet.with_length(one.ip),), one.subnet.gateway) for one in nics
-    ]
+    specs = [GuestSpec(one.id, one.mac, (one.subnet.with_length(one.ip),), one.subnet.gateway) for one in nics]
     guests = host.guests(specs)
     if host.has_ovs:
         for guest in guests:
@@ -283,7 +306,7 @@ def fresh_footprint(lab: Lab, station: Station, nics: Sequence[Nic]) -> Footprin
         agent.wait_ready(READY_S)
         make_guests(host, nics)
         fresh.tell(*station.controller.wanted())
-        wait_until(fresh.settled, COMPLETE_S, f"a fresh {fresh!r} is settled")
+        fresh.wait_settled()
         return fresh.footprint()
     finally:
         controller.close()
