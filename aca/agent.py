@@ -37,6 +37,7 @@ from aca.transport.thread import ServerThread
 from aca.version import agent_version
 from dataplane.addresses import format_address, parse_address
 from dataplane.base import DataPlane, DataPlaneError, load_backend
+from dataplane.devices.settings import DeviceSettings, MakeDevices
 from dataplane.faults import Faults, parse_fault
 from dataplane.model import NetworkType
 
@@ -85,7 +86,7 @@ def backend_settings(settings: Settings, faults: Faults) -> object:
 
 def _ovs_settings(settings: Settings, faults: Faults) -> object:
     # Here and not above: what a host does not use is not loaded.
-    from dataplane.ovs.settings import MakeDevices, OvsSettings
+    from dataplane.ovs.settings import OvsSettings
 
     ovs = settings.dataplane.ovs
     return OvsSettings(
@@ -96,7 +97,8 @@ def _ovs_settings(settings: Settings, faults: Faults) -> object:
         tunnel_address=parse_address(settings.host.data_path_address),
         tunnel_ports={NetworkType.VXLAN: ovs.vxlan_port, NetworkType.GENEVE: ovs.geneve_port},
         tunnel_mtu=settings.dataplane.tunnel_mtu,
-        make_devices=MakeDevices(ovs.make_devices),
+        # A switch in user space forwards what it is given: nobody would finish the guests' checksums.
+        devices=_device_settings(settings, checksum_offload=ovs.datapath_type == "system"),
         faults=faults,
     )
 
@@ -108,8 +110,19 @@ def _netlink_settings(settings: Settings, faults: Faults) -> object:
         tunnel_address=parse_address(settings.host.data_path_address),
         tunnel_mtu=settings.dataplane.tunnel_mtu,
         vxlan_port=settings.dataplane.netlink.vxlan_port,
+        geneve_port=settings.dataplane.netlink.geneve_port,
         namespace_prefix=settings.dataplane.netlink.namespace_prefix,
+        devices=_device_settings(settings, checksum_offload=True),
         faults=faults,
+    )
+
+
+def _device_settings(settings: Settings, *, checksum_offload: bool) -> DeviceSettings:
+    return DeviceSettings(
+        how=MakeDevices(settings.dataplane.make_devices),
+        mtu=settings.dataplane.tunnel_mtu,
+        namespace_prefix=settings.dataplane.port_namespace_prefix,
+        checksum_offload=checksum_offload,
     )
 
 

@@ -206,16 +206,13 @@ class OvsDataPlaneSettings(_Section):
     )
     vxlan_port: UdpPort = Field(default=4789, description="UDP port of VXLAN tunnels.")
     geneve_port: UdpPort = Field(default=6081, description="UDP port of Geneve tunnels.")
-    make_devices: Literal["no", "tap", "veth"] = Field(
-        default="no", description="Make the ports' devices instead of waiting for them: a persistent tap, or a veth "
-        "pair whose other end is 'veth' and the first 11 characters of the port id.",
-    )
 
 
 class NetlinkDataPlaneSettings(_Section):
     """The Linux kernel's own bridges, routes and nftables"""
 
     vxlan_port: UdpPort = Field(default=4789, description="UDP port of VXLAN tunnels.")
+    geneve_port: UdpPort = Field(default=6081, description="UDP port of Geneve tunnels, where the kernel has them.")
     namespace_prefix: str = Field(
         default="aca-", pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$", description="What the names of the routers' "
         "network namespaces begin with; nothing else on the host may begin so.",
@@ -229,6 +226,14 @@ class DataPlaneSettings(_Section):
     workers: int = Field(default=4, ge=1, le=64, description="Threads that program it.")
     default_network_type: Literal["vxlan", "geneve"] = Field(
         default="vxlan", description="Encapsulation of subnets that do not name one."
+    )
+    make_devices: Literal["no", "tap", "veth"] = Field(
+        default="no", description="Make the ports' devices instead of waiting for them: a persistent tap, or a veth "
+        "pair whose other end is eth0, with the port's addresses and default route, in a network namespace of its own.",
+    )
+    port_namespace_prefix: str = Field(
+        default="acaport-", pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$", description="What the names of the "
+        "namespaces that make_devices makes begin with; the port's id follows.",
     )
     tunnel_mtu: int = Field(
         default=1450, ge=576, le=65535, description="Largest IP packet that fits into a tunnel, in bytes."

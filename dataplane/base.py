@@ -157,6 +157,8 @@ class Capabilities:
     """What a backend can program. What it cannot is answered INVALID_ARG with the reason, never pretended."""
 
     network_types: frozenset[NetworkType]
+    lacks: Mapping[NetworkType, str] = field(default_factory=dict)
+    """Why a network type is not among them, in words that follow "is", where there is more to say than that."""
     ipv6: bool = False
     security_groups: bool = False
     gateways: bool = False

@@ -73,7 +73,9 @@ def resolution(records: Records, subnet: Subnet) -> SubnetWanted | Outcome:
     supported = records.capabilities.network_types
     if network_type not in supported:
         names = ", ".join(sorted(known.name for known in supported))
-        return invalid(f"SUBNET {subnet.id}: network_type {network_type.name} is not supported here ({names} are)")
+        why = records.capabilities.lacks.get(network_type, "not supported here")
+        verb = "is" if len(supported) == 1 else "are"
+        return invalid(f"SUBNET {subnet.id}: network_type {network_type.name} is {why} ({names} {verb})")
     vpc = records.vpcs.get(subnet.vpc_id)
     tunnel_id = subnet.tunnel_id or (vpc.tunnel_id if vpc else 0)
     if not tunnel_id:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import ctypes
+import fcntl
 import os
 import socket
+import struct
 import threading
 from collections.abc import Callable, Iterable, Sequence
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from dataplane.netlink.wire import (
     ACK,
@@ -30,7 +32,9 @@ _PER_SEND = 200
 """Requests per send: their acknowledgements must fit the receive buffer, since the kernel drops what does not."""
 _TIMEOUT_S = 10.0
 _CLONE_NEWNET = 0x40000000
+_SIOCGIFINDEX, _ENODEV = 0x8933, 19
 _T = TypeVar("_T")
+_LIBC: Final = ctypes.CDLL(None, use_errno=True)
 
 
 class Channel:
@@ -50,6 +54,20 @@ class Channel:
 
     def close(self) -> None:
         self._socket.close()
+
+    def fileno(self) -> int:
+        """For ioctls about devices of the socket's namespace."""
+        return self._socket.fileno()
+
+    def index_of(self, device: str) -> int:
+        """Number of a device by its name, 0 if there is none; the quickest way to ask (netdevice(7))."""
+        try:
+            answer = fcntl.ioctl(self._socket, _SIOCGIFINDEX, struct.pack("16s24x", device.encode()))
+        except OSError as problem:
+            if problem.errno != _ENODEV:
+                raise
+            return 0
+        return int(struct.unpack_from("=i", answer, 16)[0])
 
     def submit(self, requests: Sequence[Request]) -> dict[int, KernelError]:
         """Do them in order, each by itself; returns the refused by index. Raises OSError, also when answers fail."""
@@ -120,6 +138,22 @@ class Channel:
         finally:
             self._socket.settimeout(_TIMEOUT_S)
 
+    def ask(self, requests: Sequence[Request]) -> list[Message | None]:
+        """The answer to each request about one object; None: the kernel has none. Raises OSError."""
+        found: dict[int, Message | None] = {}
+        with self._lock:
+            for start in range(0, len(requests), _PER_SEND):
+                part = requests[start : start + _PER_SEND]
+                first = self._sequence + 1
+                self._sequence += len(part)
+                self._socket.send(b"".join(encode(request, first + n) for n, request in enumerate(part)))
+                while len(found) < start + len(part):
+                    for message in messages(self._socket.recv(1 << 18)):
+                        number = message.sequence - first
+                        if 0 <= number < len(part):
+                            found[start + number] = None if message.kind == ERROR else message
+        return [found[number] for number in range(len(requests))]
+
     def dump(self, request: Request) -> list[Message]:
         """All messages that answer a dump request. Raises KernelError, OSError."""
         with self._lock:
@@ -165,24 +199,22 @@ def in_thread(work: Callable[[], _T]) -> _T:
 
 def enter_namespace(fd: int) -> None:
     """Move the calling thread. Raises OSError."""
-    _checked(ctypes.CDLL(None, use_errno=True).setns(fd, _CLONE_NEWNET), "setns")
+    _checked(_LIBC.setns(fd, _CLONE_NEWNET), "setns")
 
 
 def new_namespace() -> None:
     """Give the calling thread a network namespace of its own. Raises OSError."""
-    _checked(ctypes.CDLL(None, use_errno=True).unshare(_CLONE_NEWNET), "unshare")
+    _checked(_LIBC.unshare(_CLONE_NEWNET), "unshare")
 
 
 def bind_mount(source: str, target: str) -> None:
     """Raises OSError."""
-    _checked(
-        ctypes.CDLL(None, use_errno=True).mount(source.encode(), target.encode(), b"none", 0x1000, None), target
-    )
+    _checked(_LIBC.mount(source.encode(), target.encode(), b"none", 0x1000, None), target)
 
 
 def unmount(target: str) -> None:
     """Lazily. Raises OSError."""
-    _checked(ctypes.CDLL(None, use_errno=True).umount2(target.encode(), 2), target)
+    _checked(_LIBC.umount2(target.encode(), 2), target)
 
 
 def _checked(result: int, what: str) -> None:

@@ -49,6 +49,7 @@ SETS = {
         SetSpec(nft.BRIDGE, "senders", (_INDEX, _MAC), _MARK),
         SetSpec(nft.BRIDGE, "only", (_INDEX,), _MARK),
         SetSpec(nft.BRIDGE, "own_gateway", (_INDEX,), _MAC),
+        SetSpec(nft.BRIDGE, "hosts", (_INDEX, _MAC), _MARK),
     )
 }
 
@@ -81,7 +82,13 @@ def static_requests() -> list[Request]:
     """Both tables with all their sets, without ports."""
     found = [nft.add_table(family, TABLE) for family in (nft.NETDEV, nft.BRIDGE)]
     found += [nft.add_set(TABLE, spec, n) for n, spec in enumerate(SETS.values(), 1)]
-    chains = {"from_port": _from_port(), "to_all": _to_all(), "from_tunnel": _from_tunnel(), "to_one": _to_one()}
+    chains = {
+        "from_port": _from_port(),
+        "to_member": _to_member(),
+        "to_all": _to_all(),
+        "from_tunnel": _from_tunnel(),
+        "to_one": _to_one(),
+    }
     for name in chains:
         found.append(nft.add_chain(nft.BRIDGE, TABLE, name))
     for name, rules in chains.items():
@@ -106,16 +113,23 @@ def _is_group(yes: int) -> bytes:
 def _from_port() -> Iterator[bytes]:
     target = meta(nft.META_MARK, R) + load(LINK, 0, 6, R + 1)
     yield _is_group(1) + verdict(nft.GOTO, "to_all")
-    yield target + lookup("members") + verdict(nft.ACCEPT)
+    yield target + lookup("members") + verdict(nft.GOTO, "to_member")
     yield target + lookup("shared") + verdict(nft.GOTO, "to_all")
     yield verdict(nft.DROP)
+
+
+def _to_member() -> Iterator[bytes]:
+    """The mark has said its own; for the device of a Geneve segment it now says which host the frame is for."""
+    yield meta(nft.META_OIF, R) + load(LINK, 0, 6, R + 1) + lookup("hosts", R, R + 4) + set_mark(R + 4)
+    yield verdict(nft.ACCEPT)
 
 
 _LISTENS = meta(nft.META_MARK, R) + meta(nft.META_OIF, R + 1) + lookup("listeners") + verdict(nft.ACCEPT)
 
 
 def _to_all() -> Iterator[bytes]:
-    yield meta(nft.META_OIF) + lookup("tunnels") + verdict(nft.ACCEPT)
+    # Without a mark it is for all hosts.
+    yield meta(nft.META_OIF) + lookup("tunnels") + mark(0) + verdict(nft.ACCEPT)
     yield _LISTENS
     yield verdict(nft.DROP)
 
@@ -276,32 +290,32 @@ def _ipv6_sources(mac: bytes, prefixes: Sequence[Prefix]) -> Iterator[bytes]:
         yield sender + matches_prefix(NETWORK, 8, *prefix) + _PASSED
 
 
+def _from_nobody(icmp_type: bytes) -> bytes:
+    """ICMPv6 to a group, from '::'."""
+    source_and_group = matches(NETWORK, 8, bytes(16)) + matches(NETWORK, 24, b"\xff\x02")
+    return source_and_group + meta(nft.META_L4PROTO) + compare(b"\x3a") + matches(TRANSPORT, 0, icmp_type) + _PASSED
+
+
+_NOBODY = bytes(4)
+_PROBES = matches(NETWORK, 14, _NOBODY) + _PASSED
+_ASKS_FOR_ADDRESS = (
+    matches(NETWORK, 12, _NOBODY)
+    + matches(NETWORK, 16, b"\xff" * 4)
+    + matches(NETWORK, 9, b"\x11")
+    + matches(TRANSPORT, 0, b"\0\x44\0\x43")
+    + _PASSED
+)
+# Duplicate address detection (RFC 4862 5.4.2) and multicast listener reports.
+_SPEAK_FROM_NOBODY = (_from_nobody(b"\x87"), _from_nobody(b"\x8f"))
+_NEITHER_IP_NOR_ARP = meta(nft.META_PROTOCOL) + b"".join(
+    compare(known, operation=nft.NOT_EQUAL) for known in (_IP, _ARP, _IPV6)
+)
+
+
 def _sources_of_any_address(mac: bytes) -> Iterator[bytes]:
     sender = matches(LINK, 6, mac)
-    nobody = bytes(4)
-    yield protocol(_ARP) + sender + matches(NETWORK, 8, mac) + matches(NETWORK, 14, nobody) + _PASSED
-    yield (
-        protocol(_IP)
-        + sender
-        + matches(NETWORK, 12, nobody)
-        + matches(NETWORK, 16, b"\xff" * 4)
-        + matches(NETWORK, 9, b"\x11")
-        + matches(TRANSPORT, 0, b"\0\x44\0\x43")
-        + _PASSED
-    )
-    # Duplicate address detection (RFC 4862 5.4.2) and multicast listener reports speak from '::'.
-    for icmp_type in (b"\x87", b"\x8f"):
-        yield (
-            protocol(_IPV6)
-            + sender
-            + matches(NETWORK, 8, bytes(16))
-            + matches(NETWORK, 24, b"\xff\x02")
-            + meta(nft.META_L4PROTO)
-            + compare(b"\x3a")
-            + matches(TRANSPORT, 0, icmp_type)
-            + _PASSED
-        )
-    others = meta(nft.META_PROTOCOL)
-    for known in (_IP, _ARP, _IPV6):
-        others += compare(known, operation=nft.NOT_EQUAL)
-    yield others + sender + _PASSED
+    yield protocol(_ARP) + sender + matches(NETWORK, 8, mac) + _PROBES
+    yield protocol(_IP) + sender + _ASKS_FOR_ADDRESS
+    for speaks in _SPEAK_FROM_NOBODY:
+        yield protocol(_IPV6) + sender + speaks
+    yield _NEITHER_IP_NOR_ARP + sender + _PASSED

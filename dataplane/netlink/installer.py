@@ -12,6 +12,7 @@ from dataplane.netlink import nft, rtnl
 from dataplane.netlink.book import NOTHING, Change
 from dataplane.netlink.channel import NETFILTER, ROUTE, Channel
 from dataplane.netlink.filter import SETS, leg_rules, number, static_requests
+from dataplane.netlink.geneve import Geneve
 from dataplane.netlink.inheritance import Inheritance, read_inheritance
 from dataplane.netlink.items import (
     ElementItem,
@@ -54,6 +55,8 @@ _TRANSACTION_BYTES = 4 << 20
 class _SegmentDevices(NamedTuple):
     bridge: int
     tunnel: int
+    has_hosts: bool
+    """Whether the tunnel device itself knows where each MAC is, as a VXLAN device does."""
 
 
 class _LegDevices(NamedTuple):
@@ -79,6 +82,7 @@ class Installer:
         self._legs_by_mark: dict[bytes, str] = {}
         self._routers: dict[str, Namespace] = {}
         self._inherited = Inheritance({}, {})
+        self._geneve = Geneve(settings, self._route)
         self._failed: dict[Item, str] = {}
 
     def close(self) -> None:
@@ -99,6 +103,7 @@ class Installer:
             if failure.code != _EEXIST:
                 raise
         self._inherited = read_inheritance(self._route, self._filter)
+        self._geneve.inherit(self._inherited.devices)
 
     def _transact(self, requests: Sequence[Request]) -> None:
         if requests:
@@ -147,42 +152,51 @@ class Installer:
     def _add_segment(self, item: Item) -> None:
         assert isinstance(item, SegmentItem)
         segment, settings = item.segment, self._settings
-        if segment.network_type is not NetworkType.VXLAN:
-            raise KernelError(95, f"this data plane has no {segment.network_type.name} tunnels", segment_id(segment))
         bridge, tunnel, alias = bridge_name(segment), tunnel_name(segment), ALIAS + segment_id(segment)
         known = [self._inherited.devices.pop(name, None) for name in (bridge, tunnel)]
         ours = [link for link in known if link is not None and link.alias == alias and link.up]
+        vxlan = segment.network_type is NetworkType.VXLAN
         if len(ours) == 2 and ours[1].master == ours[0].ifindex and ours[1].mtu == settings.tunnel_mtu:
-            self._segments[segment] = _SegmentDevices(ours[0].ifindex, ours[1].ifindex)
+            if not vxlan:
+                self._geneve.connect(segment, ours[1].ifindex)
+            self._segments[segment] = _SegmentDevices(ours[0].ifindex, ours[1].ifindex, vxlan)
             return
         self._route.demand([rtnl.delete_link(link.name) for link in known if link is not None])
         self._route.demand([rtnl.add_bridge(bridge, alias)])
         try:
             bridge_index = socket.if_nametoindex(bridge)
             self._route.demand(_finish(bridge_index, alias, bridge))
-            vxlan = rtnl.add_vxlan(
-                tunnel,
-                alias,
-                bridge_index,
-                segment.tunnel_id,
-                settings.tunnel_address,
-                settings.vxlan_port,
-                settings.tunnel_mtu,
-            )
-            self._route.demand([vxlan])
-            index = socket.if_nametoindex(tunnel)
+            index = self._add_vxlan(segment, bridge_index) if vxlan else self._geneve.add_device(segment, bridge_index)
             self._transact(list(nft.add_elements(TABLE, SETS["tunnels"], [(number(index), b"")])))
             self._route.demand([rtnl.no_learning(index, tunnel), *_finish(index, alias, tunnel)])
+            if not vxlan:
+                self._geneve.connect(segment, index)
         except (KernelError, OSError):
             self._route.submit([rtnl.delete_link(tunnel), rtnl.delete_link(bridge)])
             raise
-        self._segments[segment] = _SegmentDevices(bridge_index, index)
+        self._segments[segment] = _SegmentDevices(bridge_index, index, vxlan)
+
+    def _add_vxlan(self, segment: Segment, bridge: int) -> int:
+        name, settings = tunnel_name(segment), self._settings
+        request = rtnl.add_vxlan(
+            name,
+            ALIAS + segment_id(segment),
+            bridge,
+            segment.tunnel_id,
+            settings.tunnel_address,
+            settings.vxlan_port,
+            settings.tunnel_mtu,
+        )
+        self._route.demand([request])
+        return socket.if_nametoindex(name)
 
     def _remove_segment(self, item: Item) -> None:
         assert isinstance(item, SegmentItem)
         devices = self._segments.pop(item.segment, None)
         if devices is None:
             return
+        if not devices.has_hosts:
+            self._geneve.disconnect(item.segment)
         self._route.demand(
             [rtnl.delete_link(tunnel_name(item.segment)), rtnl.delete_link(bridge_name(item.segment))]
         )
@@ -327,9 +341,15 @@ class Installer:
                 if segment is None:
                     self._lacks_bridge(item, after)
                     continue
-                make = rtnl.delete_flood if after is NOTHING else rtnl.add_flood
-                work.append((item, make(segment.tunnel, item.host)))
+                work += [(item, request) for request in self._flood(item, segment, gone=after is NOTHING)]
         return work
+
+    def _flood(self, item: FloodItem, segment: _SegmentDevices, *, gone: bool) -> list[Request]:
+        if segment.has_hosts:
+            return [(rtnl.delete_flood if gone else rtnl.add_flood)(segment.tunnel, item.host)]
+        if gone:
+            return self._geneve.delete_host(segment.tunnel, item.host)
+        return self._geneve.add_host(item.segment, segment.tunnel, item.host)
 
     def _lacks_bridge(self, item: Item, after: object) -> None:
         if after is not NOTHING:
@@ -340,14 +360,14 @@ class Installer:
         return via.ifindex or (leg.outside if leg is not None else 0)
 
     def _mac_here(self, segment: _SegmentDevices, mac: bytes, via: Via) -> Request:
-        if via.host:
+        if via.host and segment.has_hosts:
             return rtnl.add_remote_mac(segment.tunnel, mac, via.host)
-        return rtnl.add_local_mac(self._device(via), mac)
+        return rtnl.add_local_mac(segment.tunnel if via.host else self._device(via), mac)
 
     def _mac_gone(self, segment: _SegmentDevices, mac: bytes, via: Via) -> list[Request]:
-        if via.host:
+        if via.host and segment.has_hosts:
             return rtnl.delete_remote_mac(segment.tunnel, mac)
-        return [rtnl.delete_local_mac(self._device(via), mac)]
+        return [rtnl.delete_local_mac(segment.tunnel if via.host else self._device(via), mac)]
 
     # -- the filter
 

@@ -60,6 +60,12 @@ class Links:
         with self._lock:
             return self._by_index.get(index)
 
+    def note(self, index: int, name: str, alias: str) -> None:
+        """A device that was made just now: the kernel's notice of it may come later than its first use."""
+        with self._lock:
+            if index not in self._by_index:
+                self._put(Link(index, name, alias, 0, b"", "", True, 0))
+
     def _read_all(self) -> None:
         found = {link.ifindex: link for link in map(link_of, self._ask.dump(list_links()))}
         with self._lock:

@@ -10,7 +10,9 @@ ALIAS = "aca:"
 """What the interface aliases of our devices begin with."""
 TABLE = "aca"
 """Name of our nftables tables."""
-PREFIXES = ("acb", "acv", "acl")
+PREFIXES = ("acb", "acv", "acl", "acg")
+GENEVE_DEVICE = "acgeneve"
+"""The one device that all Geneve tunnels of the host go through."""
 
 
 def _digits(text: str) -> str:
@@ -50,6 +52,13 @@ def port_chain(index: int) -> str:
 def mark_of(subnet_id: str) -> int:
     """The packet mark that says which subnet a frame is in: 31 bits, not 0."""
     return (int.from_bytes(blake2b(subnet_id.encode(), digest_size=4).digest(), "big") & 0x7FFFFFFF) or 1
+
+
+def host_number(host: bytes) -> int:
+    """A remote host as a packet mark, for the device of a Geneve segment; not 0. IPv4 addresses are their own."""
+    if len(host) == 4:
+        return int.from_bytes(host, "big")
+    return int.from_bytes(blake2b(host, digest_size=4).digest(), "big") or 1
 
 
 MARK_ASKER_OWNS = 0x80000000

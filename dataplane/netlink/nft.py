@@ -9,6 +9,7 @@ from __future__ import annotations
 import struct
 import sys
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 from dataplane.netlink.wire import CREATE, EXCL, Request, attribute, be32, nested, text
@@ -49,12 +50,17 @@ def key_bytes(*parts: bytes) -> bytes:
 
 
 # -- expressions
+#
+# A port has a dozen rules of some hundred parts, nearly all of them equal among ports: parts are remembered.
+
+_remembered = lru_cache(maxsize=4096)
 
 
 def _expression(name: str, *data: bytes) -> bytes:
     return nested(1, text(1, name), nested(2, *data))
 
 
+@_remembered
 def load(base: int, offset: int, length: int, register: int = REG_1) -> bytes:
     return _expression("payload", be32(1, register), be32(2, base), be32(3, offset), be32(4, length))
 
@@ -66,9 +72,18 @@ def store(base: int, offset: int, length: int, register: int = REG_1, checksum_a
 
 
 def compare(value: bytes, register: int = REG_1, operation: int = EQUAL) -> bytes:
-    return _expression("cmp", be32(1, register), be32(2, operation), nested(3, attribute(1, value)))
+    size = len(value)
+    return _before_value(size, register, operation) + value + _PADDING[size & 3]
 
 
+@_remembered
+def _before_value(size: int, register: int, operation: int) -> bytes:
+    """The value is the last of a comparison."""
+    whole = _expression("cmp", be32(1, register), be32(2, operation), nested(3, attribute(1, bytes(size))))
+    return whole[: len(whole) - size - len(_PADDING[size & 3])]
+
+
+@_remembered
 def masked(mask: bytes, register: int = REG_1, xor: bytes = b"") -> bytes:
     """register = register & mask ^ xor."""
     size = len(mask)
@@ -86,19 +101,23 @@ def constant(value: bytes, register: int = REG_1) -> bytes:
     return _expression("immediate", be32(1, register), nested(2, attribute(1, value)))
 
 
+@_remembered
 def verdict(code: int, chain: str = "") -> bytes:
     where = (text(2, chain),) if chain else ()
     return _expression("immediate", be32(1, _VERDICT_REGISTER), nested(2, nested(2, be32(1, code), *where)))
 
 
+@_remembered
 def meta(key: int, register: int = REG_1) -> bytes:
     return _expression("meta", be32(1, register), be32(2, key))
 
 
+@_remembered
 def set_mark(register: int = REG_1) -> bytes:
     return _expression("meta", be32(2, META_MARK), be32(3, register))
 
 
+@_remembered
 def lookup(name: str, register: int = REG_1, into: int | None = None) -> bytes:
     """Go on if the set has the register's value; a map's data goes to register `into`."""
     data = () if into is None else (be32(3, into),)
@@ -151,8 +170,15 @@ def delete_chain(family: int, table: str, chain: str) -> Request:
 
 
 def add_rule(family: int, table: str, chain: str, expressions: bytes) -> Request:
-    body = text(1, table) + text(2, chain) + nested(4, expressions)
-    return _request(_NEW_RULE, family, CREATE | _APPEND, body, f"a rule of nftables chain {chain}")
+    head, about = _rule_of(family, table, chain)
+    return Request(_SUBSYSTEM | _NEW_RULE, CREATE | _APPEND, head + nested(4, expressions), about)
+
+
+@lru_cache(maxsize=16)
+def _rule_of(family: int, table: str, chain: str) -> tuple[bytes, str]:
+    """What the rules of a chain, which come one after the other, have in common."""
+    head = struct.pack(">BBH", family, 0, 0) + text(1, table) + text(2, chain)
+    return head, f"a rule of nftables chain {chain}"
 
 
 def flush_chain(family: int, table: str, chain: str) -> Request:

@@ -27,6 +27,8 @@ from dataplane.base import (
     invalid,
     pending,
 )
+from dataplane.devices.maker import PortDevices
+from dataplane.devices.spec import ALIAS
 from dataplane.model import (
     DhcpWanted,
     Key,
@@ -40,6 +42,7 @@ from dataplane.model import (
 )
 from dataplane.netlink.book import Book, Change
 from dataplane.netlink.dhcp import DhcpSockets, send_frame
+from dataplane.netlink.geneve import why_no_geneve
 from dataplane.netlink.installer import Installer
 from dataplane.netlink.items import Item, MacItem, TapItem
 from dataplane.netlink.links import Links
@@ -53,6 +56,7 @@ from dataplane.netlink.wiring import Wiring
 
 _AGAIN_AFTER_S = 5.0
 _CLOSE_WAIT_S = 0.5
+_TUNNELS = frozenset({NetworkType.VXLAN, NetworkType.GENEVE})
 _log = logging.getLogger(__name__)
 
 
@@ -61,11 +65,13 @@ class NetlinkDataPlane(DataPlane):
 
     def __init__(self, settings: NetlinkSettings) -> None:
         self._settings = settings
+        self._lacks = {kind: why for kind, why in ((NetworkType.GENEVE, why_no_geneve()),) if why}
         self._lock = threading.RLock()
         self._book = Book()
         self._population = Population()
         self._links = Links(self._on_link)
-        self._wiring = Wiring(self._links)
+        self._own_devices = PortDevices(settings.devices)
+        self._wiring = Wiring(self._links, self._own_devices)
         self._sockets = DhcpSockets(self._hand_up)
         self._dhcp: set[str] = set()
         self._routers: dict[str, RouterWanted] = {}
@@ -78,7 +84,7 @@ class NetlinkDataPlane(DataPlane):
 
     @property
     def capabilities(self) -> Capabilities:
-        return Capabilities(network_types=frozenset({NetworkType.VXLAN}))
+        return Capabilities(network_types=_TUNNELS - self._lacks.keys(), lacks=self._lacks)
 
     def open(self, listener: Callable[[Event], None]) -> None:
         self._listener = listener
@@ -121,6 +127,9 @@ class NetlinkDataPlane(DataPlane):
     def apply(self, batches: Sequence[Batch]) -> Applied:
         started = time.perf_counter()
         problems: dict[Key, Outcome] = {}
+        if self._installer is None:
+            raise DataPlaneError("the kernel's netlink sockets are not open")
+        unmade = self._make_devices(batches)
         with self._lock:
             installer = self._installer
             if installer is None:
@@ -137,7 +146,32 @@ class NetlinkDataPlane(DataPlane):
                 self._install(installer, problems)
             except (OSError, KernelError) as problem:
                 raise DataPlaneError(f"the kernel does not do what it is asked: {problem}") from problem
+        problems.update(unmade)
+        problems.update(self._remove_devices(batches))
         return Applied(problems, int((time.perf_counter() - started) * 1e6))
+
+    # -- devices that the agent makes itself: not under the lock, it has no part in that
+
+    def _make_devices(self, batches: Sequence[Batch]) -> dict[Key, Outcome]:
+        wanted = (item for batch in batches for item in batch.upserts if isinstance(item, PortWanted))
+        try:
+            # A device that says whose it is was made for the port by somebody else.
+            ensured = self._own_devices.ensure(port for port in wanted if self._links.aliased(port.id) is None)
+        except (OSError, KernelError) as problem:
+            raise DataPlaneError(f"the kernel makes no devices: {problem}") from problem
+        for port_id, made in ensured.made.items():
+            self._links.note(made.ifindex, made.name, ALIAS + port_id)
+        return {Key(Kind.PORT, port_id): failed(why) for port_id, why in ensured.problems.items()}
+
+    def _remove_devices(self, batches: Sequence[Batch]) -> dict[Key, Outcome]:
+        removed = [port_id for batch in batches if batch.kind is Kind.PORT for port_id in batch.removals]
+        try:
+            wrong = self._own_devices.remove(removed)
+        except (OSError, KernelError) as problem:
+            raise DataPlaneError(f"the kernel removes no devices: {problem}") from problem
+        return {Key(Kind.PORT, port_id): failed(why) for port_id, why in wrong.items()}
+
+    # -- objects
 
     def _install(self, installer: Installer, problems: dict[Key, Outcome]) -> None:
         """Do what the book says is missing; what the kernel refuses becomes the outcome of whoever wants it."""
@@ -332,10 +366,11 @@ class NetlinkDataPlane(DataPlane):
         self._listener(Punt(PuntReason.DHCP, port_id, frame))
 
     def describe(self) -> Mapping[str, Any]:
+        ports = {NetworkType.VXLAN: self._settings.vxlan_port, NetworkType.GENEVE: self._settings.geneve_port}
         with self._lock:
             return {
                 "kind": "netlink",
-                "tunnels": {"VXLAN": self._settings.vxlan_port},
+                "tunnels": {kind.name: ports[kind] for kind in sorted(self.capabilities.network_types)},
                 "wired_ports": len(self._wiring),
                 "routers": len(self._routers),
                 "objects": self._book.count(),

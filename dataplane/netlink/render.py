@@ -5,7 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from dataplane.addresses import Prefix, host_prefix
-from dataplane.model import AddressPair, NeighborWanted, PortWanted, RoutedSubnet, RouterWanted, Segment, SubnetWanted
+from dataplane.model import (
+    AddressPair,
+    NeighborWanted,
+    NetworkType,
+    PortWanted,
+    RoutedSubnet,
+    RouterWanted,
+    Segment,
+    SubnetWanted,
+)
 from dataplane.netlink.filter import number, port_rules
 from dataplane.netlink.items import (
     ElementItem,
@@ -23,7 +32,7 @@ from dataplane.netlink.items import (
     TapItem,
     Via,
 )
-from dataplane.netlink.names import mark_of
+from dataplane.netlink.names import host_number, mark_of
 from dataplane.netlink.nft import key_bytes
 from dataplane.netlink.rtnl import MAIN_TABLE
 
@@ -90,6 +99,8 @@ def neighbor_items(wanted: NeighborWanted) -> Items:
         items[SegmentItem(segment)] = None
         items[FloodItem(segment, neighbor.host)] = None
         items[MacItem(segment, neighbor.mac)] = Via(neighbor.host)
+        if segment.network_type is NetworkType.GENEVE:
+            items[ElementItem("hosts", neighbor.mac, segment)] = number(host_number(neighbor.host))
         items[_in_subnet("members", mark, neighbor.mac)] = None
         items[ElementItem("senders", neighbor.mac, segment)] = mark
         for mac in shared:

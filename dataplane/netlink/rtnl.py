@@ -106,6 +106,25 @@ def add_vxlan(name: str, alias: str, bridge: int, vni: int, local: bytes, port: 
     return Request(NEW_LINK, CREATE | EXCL, body, f"VXLAN device {name} ({alias})")
 
 
+def add_geneve(name: str, port: int, mtu: int, about: str) -> Request:
+    """Without a tunnel id or remote host: every frame brings its own."""
+    data = nested(_DATA, attribute(6, b""), attribute(5, port.to_bytes(2, "big")), u8(10, 1))
+    body = _link(0) + text(_IFNAME, name) + u32(_MTU, mtu) + nested(_LINKINFO, text(_KIND, "geneve"), data)
+    return Request(NEW_LINK, CREATE | EXCL, body, about)
+
+
+def add_dummy(name: str, bridge: int, mtu: int, about: str) -> Request:
+    """A bridge port behind which is nothing but the filters on it."""
+    body = _link(0) + text(_IFNAME, name) + u32(_MTU, mtu) + u32(_MASTER, bridge)
+    return Request(NEW_LINK, CREATE | EXCL, body + nested(_LINKINFO, text(_KIND, "dummy")), about)
+
+
+def impossible_device(kind: str) -> Request:
+    """A MAC of one byte: refused with EINVAL if the kernel has such devices, with EOPNOTSUPP if it has not."""
+    body = _link(0) + text(_IFNAME, "acg-probe") + attribute(_ADDRESS, b"\0")
+    return Request(NEW_LINK, CREATE | EXCL, body + nested(_LINKINFO, text(_KIND, kind)), f"devices of kind {kind}")
+
+
 def add_leg(name: str, peer: str, peer_mac: bytes, namespace_fd: int, bridge: int, mtu: int, about: str) -> Request:
     """A veth pair whose other end is born in the router's namespace."""
     born = _link(0) + text(_IFNAME, peer) + attribute(_ADDRESS, peer_mac) + u32(_MTU, mtu) + u32(_NS_FD, namespace_fd)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from dataplane.devices.settings import DeviceSettings
 from dataplane.faults import Faults
 
 
@@ -15,5 +16,7 @@ class NetlinkSettings:
     tunnel_address: bytes
     tunnel_mtu: int = 1450
     vxlan_port: int = 4789
+    geneve_port: int = 6081
     namespace_prefix: str = "aca-"
+    devices: DeviceSettings = field(default_factory=DeviceSettings)
     faults: Faults = field(default_factory=Faults)

@@ -5,6 +5,7 @@ All pure. Integers are in host order but where the kernel wants them otherwise (
 
 from __future__ import annotations
 
+import errno
 import os
 import struct
 import sys
@@ -25,11 +26,15 @@ _ORDER: Final = sys.byteorder
 _PADDING = (b"", b"\0\0\0", b"\0\0", b"\0")
 
 
+_WORDS: Final = {errno.EXFULL: "the bridge has as many ports as it can have (1023)"}
+"""Where the kernel's own words say nothing (net/bridge/br_if.c, find_portno)."""
+
+
 class KernelError(Exception):
     """The kernel refused a request: `code` is the errno, the message what the kernel said and about what."""
 
     def __init__(self, code: int, text: str, about: str = "") -> None:
-        said = text or os.strerror(code)
+        said = text or _WORDS.get(code) or os.strerror(code)
         super().__init__(f"{about}: {said}" if about else said)
         self.code = code
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataplane.devices.maker import PortDevices
 from dataplane.model import PortWanted
 from dataplane.netlink.links import Links
 from dataplane.netlink.rtnl import Link
@@ -10,8 +11,10 @@ from dataplane.netlink.rtnl import Link
 class Wiring:
     """Wanted ports, and the device that each is wired to. Not thread safe: the caller's lock guards it."""
 
-    def __init__(self, links: Links) -> None:
+    def __init__(self, links: Links, own: PortDevices) -> None:
+        """`own` are the devices that the agent makes itself, if it does."""
         self._links = links
+        self._own = own
         self._ports: dict[str, PortWanted] = {}
         self._wired: dict[str, Link] = {}
         self._by_device_name: dict[str, dict[str, None]] = {}
@@ -51,13 +54,15 @@ class Wiring:
         return frozenset(same_name)
 
     def find(self, wanted: PortWanted) -> Link | None:
-        """By alias, else by name unless an alias says that it is another's.
+        """By alias, else the one that was made for it, else by name unless an alias says that it is another's.
 
         A device without an alias belongs to the first port that came with its name: ids may share 11 characters.
         """
         link = self._links.aliased(wanted.id)
         if link is not None:
             return link
+        if self._own.active:
+            return self._links.get(self._own.index_of(wanted.id))
         link = self._links.named(wanted.port.device_name)
         if link is None or link.alias or self._first_of(wanted.port.device_name, wanted.id) != wanted.id:
             return None
@@ -68,6 +73,8 @@ class Wiring:
 
     def why_unwired(self, wanted: PortWanted) -> str:
         name = wanted.port.device_name
+        if self._own.active:
+            return f"the device that was made for port {wanted.id} is gone"
         link = self._links.named(name)
         if link is None:
             return f"device {name} (or one with the alias {wanted.id}) is not there"

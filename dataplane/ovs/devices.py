@@ -1,55 +1,52 @@
-"""Making the devices of ports, where no compute service does: a persistent tap, or a veth pair, on the bridge.
+"""Devices that the agent makes itself, on the bridge.
 
-Never `type=internal`: such a device dies with the switch (design facts). What is ours carries `aca:<port id>` as its
-interface alias and `aca-made` in the database, so a fresh agent knows it.
+Never `type=internal`: such a device dies with the switch (design facts). What is ours carries `aca-made` in the
+database, beside the alias that every device has which we made.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Collection, Iterable
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
 
-from pyroute2 import IPRoute
-from pyroute2.netlink.exceptions import NetlinkError
-
-from dataplane.addresses import format_mac
+from dataplane.devices.maker import Made, PortDevices
+from dataplane.devices.settings import DeviceSettings
 from dataplane.model import PortWanted
+from dataplane.netlink.wire import KernelError
 from dataplane.ovs.ovsdb import Device, Ovsdb, OvsdbError
-from dataplane.ovs.settings import MakeDevices
 
 MADE = "aca-made"
-_ALIAS = "aca:"
-PEER_PREFIX = "veth"
 
 
 class DeviceMaker:
-    """Makes and removes devices in the agent's network namespace. Thread safe: each call has its own netlink socket."""
+    """Makes and removes devices in the agent's network namespace. Thread safe, but never for one port at a time."""
 
-    def __init__(self, how: MakeDevices, ovsdb: Ovsdb, mtu: int, timeout_s: float) -> None:
-        self._how = how
+    def __init__(self, settings: DeviceSettings, ovsdb: Ovsdb, timeout_s: float) -> None:
+        self._devices = PortDevices(settings)
         self._ovsdb = ovsdb
-        self._mtu = mtu
+        self._mtu = settings.mtu
         self._timeout_s = timeout_s
 
-    @property
-    def active(self) -> bool:
-        return self._how is not MakeDevices.NO
+    def make(self, ports: Iterable[PortWanted], find: Callable[[PortWanted], Device | None]) -> dict[str, str]:
+        """Make and attach the devices of ports that have none, and keep those that were made here as wanted.
 
-    def make(self, ports: Iterable[PortWanted]) -> dict[str, str]:
-        """Make and attach the devices of ports that have none. Returns what went wrong, by port id."""
-        wrong: dict[str, str] = {}
-        attached: dict[str, Future[int]] = {}
-        with IPRoute() as netlink:
-            for wanted in ports:
-                try:
-                    self._make_link(netlink, wanted)
-                except (NetlinkError, OSError) as error:
-                    wrong[wanted.id] = f"cannot make device {wanted.port.device_name}: {error}"
-                    continue
-                attached[wanted.id] = self._ovsdb.add_port(
-                    wanted.port.device_name, wanted.id, mtu=self._mtu, external_ids={MADE: "true"}
-                )
+        Returns what went wrong, by port id.
+        """
+        if not self._devices.active:
+            return {}
+        found = {wanted.id: (wanted, find(wanted)) for wanted in ports}
+        own = [wanted for wanted, device in found.values() if device is None or _is_made(device)]
+        try:
+            made, problems = self._devices.ensure(own)
+        except (OSError, KernelError) as problem:
+            return {wanted.id: f"cannot make a device: {problem}" for wanted in own}
+        attached = {
+            port_id: future
+            for port_id, one in made.items()
+            if (future := self._attach(port_id, one, found[port_id][1])) is not None
+        }
+        wrong = dict(problems)
         for port_id, future in attached.items():
             try:
                 future.result(self._timeout_s)
@@ -57,41 +54,29 @@ class DeviceMaker:
                 wrong[port_id] = f"cannot attach the device: {error or 'no answer in time'}"
         return wrong
 
-    def remove(self, devices: Iterable[Device]) -> None:
-        """Take devices that were made here off the bridge and away. What is not ours is left alone."""
-        ours = [device for device in devices if device.external_ids.get(MADE) == "true"]
-        if not ours:
-            return
-        waits = [self._ovsdb.del_port(device.name) for device in ours]
-        for wait in waits:
+    def remove(self, port_ids: Collection[str]) -> dict[str, str]:
+        """Take devices that were made here off the bridge and away. What is not ours is left alone.
+
+        Returns what went wrong, by port id. Raises OvsdbError or a time-out.
+        """
+        if not self._devices.active or not port_ids:
+            return {}
+        devices = (self._ovsdb.by_iface_id(port_id) for port_id in port_ids)
+        for wait in [self._ovsdb.del_port(one.name) for one in devices if one is not None and _is_made(one)]:
             wait.result(self._timeout_s)
-        with IPRoute() as netlink:
-            for device in ours:
-                for link in netlink.link_lookup(ifname=device.name):
-                    if _alias(netlink, link) == _ALIAS + device.iface_id:
-                        netlink.link("del", index=link)
+        try:
+            return self._devices.remove(port_ids)
+        except (OSError, KernelError) as problem:
+            return dict.fromkeys(port_ids, f"cannot remove its device: {problem}")
 
-    def _make_link(self, netlink: IPRoute, wanted: PortWanted) -> None:
-        """Raises NetlinkError, or OSError if the name is taken by something that is not ours."""
-        name = wanted.port.device_name
-        alias = _ALIAS + wanted.id
-        known = netlink.link_lookup(ifname=name)
-        if known:
-            if _alias(netlink, known[0]) != alias:
-                raise OSError("the name is taken by a device that is not ours")
-        elif self._how is MakeDevices.TAP:
-            netlink.link("add", ifname=name, kind="tuntap", mode="tap")
-        else:
-            peer = {
-                "ifname": PEER_PREFIX + wanted.id[:11],
-                "address": format_mac(wanted.port.mac),
-                "mtu": self._mtu,
-            }
-            netlink.link("add", ifname=name, kind="veth", peer=peer)
-        index = netlink.link_lookup(ifname=name)[0]
-        netlink.link("set", index=index, ifalias=alias, mtu=self._mtu, state="up")
+    def _attach(self, port_id: str, made: Made, device: Device | None) -> Future[int] | None:
+        if device is not None:
+            if not made.fresh and device.name == made.name:
+                return None
+            # The switch goes on listening on the one that is gone.
+            self._ovsdb.del_port(device.name).result(self._timeout_s)
+        return self._ovsdb.add_port(made.name, port_id, mtu=self._mtu, external_ids={MADE: "true"})
 
 
-def _alias(netlink: IPRoute, index: int) -> str:
-    alias = netlink.get_links(index)[0].get_attr("IFLA_IFALIAS")
-    return alias if isinstance(alias, str) else ""
+def _is_made(device: Device) -> bool:
+    return device.external_ids.get(MADE) == "true"

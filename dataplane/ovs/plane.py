@@ -44,7 +44,7 @@ from dataplane.ovs.neighbors import NeighborBook
 from dataplane.ovs.openflow import actions, messages
 from dataplane.ovs.openflow.errors import OpenFlowError, ProgrammerError
 from dataplane.ovs.openflow.programmer import MAX_CONNECTIONS, FlowProgrammer
-from dataplane.ovs.ovsdb import BridgeState, Device, Ovsdb, OvsdbError
+from dataplane.ovs.ovsdb import BridgeState, Ovsdb, OvsdbError
 from dataplane.ovs.pipeline import parts
 from dataplane.ovs.pipeline.dhcp import dhcp_flows
 from dataplane.ovs.pipeline.flood import MAX_REMOTE, flood_flows, segment_flows
@@ -102,7 +102,7 @@ class OvsDataPlane(DataPlane):
         self._punts = Punts(
             self._wiring.port_at, self._send_to_ofport, self._resubmit, self._hand_up, settings.tunnel_mtu
         )
-        self._maker = DeviceMaker(settings.make_devices, self._ovsdb, settings.tunnel_mtu, settings.confirm_timeout_s)
+        self._maker = DeviceMaker(settings.devices, self._ovsdb, settings.confirm_timeout_s)
         self._bring_up = BringUp(
             settings, self._ovsdb, up=self._on_up, down=self._on_down, on_packet_in=self._punts.handle
         )
@@ -132,14 +132,13 @@ class OvsDataPlane(DataPlane):
         work = Work(programmer)
         try:
             unmade = self._make_devices(batches)
-            orphans = self._devices_to_remove(batches)
             for batch in batches:
                 self._apply_batch(batch, work)
             with self._lock:
                 self._flood(work)
             work.send()
             self._confirm(work)
-            self._maker.remove(orphans)
+            unmade |= self._remove_devices(batches)
         except Exception as problem:
             self._doubt(work)
             if isinstance(problem, (ProgrammerError, OvsdbError, FutureTimeout)):
@@ -229,18 +228,13 @@ class OvsDataPlane(DataPlane):
 
     # -- devices that the agent makes itself
 
-    def _make_devices(self, batches: Sequence[Batch]) -> Mapping[str, str]:
-        if not self._maker.active:
-            return {}
+    def _make_devices(self, batches: Sequence[Batch]) -> dict[str, str]:
         wanted = (item for batch in batches for item in batch.upserts if isinstance(item, PortWanted))
-        return self._maker.make([port for port in wanted if self._wiring.find_device(port) is None])
+        return self._maker.make(wanted, self._wiring.find_device)
 
-    def _devices_to_remove(self, batches: Sequence[Batch]) -> list[Device]:
-        if not self._maker.active:
-            return []
-        removed = (port_id for batch in batches if batch.kind is Kind.PORT for port_id in batch.removals)
-        found = (self._ovsdb.by_iface_id(port_id) for port_id in removed)
-        return [device for device in found if device is not None]
+    def _remove_devices(self, batches: Sequence[Batch]) -> dict[str, str]:
+        removed = [port_id for batch in batches if batch.kind is Kind.PORT for port_id in batch.removals]
+        return self._maker.remove(removed)
 
     # -- ports
 

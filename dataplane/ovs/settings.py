@@ -2,21 +2,13 @@
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from dataplane.devices.settings import DeviceSettings
 from dataplane.faults import Faults
 from dataplane.model import NetworkType
-
-
-class MakeDevices(enum.Enum):
-    """Whether the agent makes the devices of ports itself."""
-
-    NO = "no"
-    TAP = "tap"
-    VETH = "veth"
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +27,7 @@ class OvsSettings:
     tunnel_ports: Mapping[NetworkType, int] = field(
         default_factory=lambda: {NetworkType.VXLAN: 4789, NetworkType.GENEVE: 6081}
     )
-    make_devices: MakeDevices = MakeDevices.NO
+    devices: DeviceSettings = field(default_factory=DeviceSettings)
     ready_timeout_s: float = 10.0
     confirm_timeout_s: float = 60.0
     faults: Faults = field(default_factory=Faults)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import grpc
 
-from tests.bench import decode_merge, neighbors, port_latency, traffic_stall
+from tests.bench import decode_merge, made_ports, neighbors, port_latency, traffic_stall
 from tests.bench.figures import BenchError, Report
 from tests.bench.stage import is_long
 from tests.lab import LabError, missing_requirements
@@ -29,6 +29,8 @@ BENCHES = {
     "neighbours_100k": Bench(neighbors.run_100k, "100,000 L2 neighbours in one goal state, one port"),
     "neighbours_100k_300_ports": Bench(neighbors.run_300_ports, "the same with 300 ports on the bridge"),
     "port_latency": Bench(port_latency.run, "one port whose device is there, with 10 and 500 ports present"),
+    "netlink_made_port": Bench(made_ports.run, "one port that the agent makes with a namespace, on plain Linux"),
+    "netlink_ports_200": Bench(made_ports.run_together, "200 ports in one message on a fresh host, on plain Linux"),
     "traffic_stall": Bench(traffic_stall.run, "gaps in traffic between guests while 100,000 neighbours load"),
     "neighbours_1m": Bench(neighbors.run_1m, "a million neighbours in ten messages", long=True),
 }

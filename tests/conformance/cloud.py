@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import itertools
 import json
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Protocol
 
 import pytest
@@ -29,9 +31,12 @@ from tests.conformance.network import (
     v2,
 )
 from tests.lab import AgentProcess, Guest, GuestSpec, Host, LabError, wait_until
+from tests.lab.commands import attempt
 from tests.lab.netns import Namespace, namespaces_of
 
 SETTLE = 5.0
+NETWORK_TYPE = "ACA_CONFORMANCE_NETWORK_TYPE"
+"""Environment variable: what the scenarios' subnets are carried by, VXLAN or GENEVE, unless they say otherwise."""
 DELETION_ORDER = ("NEIGHBOR", "DHCP", "PORT", "ROUTER", "SUBNET", "VPC", "SECURITYGROUP", "GATEWAY")
 
 
@@ -39,8 +44,11 @@ class Backend(Protocol):
     """What scenarios must know of a data plane from outside."""
 
     name: str
-    lacks: Mapping[str, str]
-    """What it cannot do, each with the reason: geneve, crash, host (protection of)."""
+
+    @property
+    def lacks(self) -> Mapping[str, str]:
+        """What it cannot do, each with the reason: geneve, crash, host (protection of)."""
+        ...
 
     def footprint(self, host: Host) -> object:
         """Everything the agent has made on the host, comparable: equal means nothing was added, lost or changed."""
@@ -108,12 +116,17 @@ class OvsBackend:
 
 class NetlinkBackend:
     name = "netlink"
-    lacks: Mapping[str, str] = {
+    _always_lacks: Mapping[str, str] = {
         "crash": "the kernel forwards, there is no process to crash",
-        "geneve": "it makes VXLAN tunnels only, and says so",
         "repair": "what is taken away by hand is put back when the agent starts again",
         "inheritance": "what an earlier agent made and a fresh one never hears of stays, deletions included",
     }
+
+    @cached_property
+    def lacks(self) -> Mapping[str, str]:
+        if kernel_has_geneve():
+            return self._always_lacks
+        return {**self._always_lacks, "geneve": "this kernel has no Geneve devices, and the data plane says so"}
 
     def attach_by_name(self, guest: Guest) -> None:
         """The device is there: nothing else is needed."""
@@ -151,6 +164,12 @@ class NetlinkBackend:
             "routers": {name: _router_footprint(name) for name in namespaces_of(prefix.removesuffix("-"))},
             "nft": sorted(_without_handles(host.run("nft", "list", "ruleset"))),
         }
+
+
+def kernel_has_geneve() -> bool:
+    """Whether the kernel makes devices of the kinds that Geneve tunnels of the netlink data plane are made of."""
+    make = "ip link add gv0 type geneve external && ip link add gv1 type dummy"
+    return attempt(["unshare", "--net", "sh", "-c", make]).returncode == 0
 
 
 def _router_footprint(namespace: str) -> object:
@@ -303,7 +322,8 @@ class Vpc:
     nics: list[Nic] = field(default_factory=list)
     subnets: list[Subnet] = field(default_factory=list)
 
-    def subnet(self, cidr: str, *, tunnel_id: int = 0, network_type: int = common_pb2.VXLAN) -> Subnet:
+    def subnet(self, cidr: str, *, tunnel_id: int = 0, network_type: int | None = None) -> Subnet:
+        """Of the network type that the scenarios are run with, if none is given."""
         number = next(self.cloud.numbers)
         made = Subnet(
             id=f"subnet-{number}",
@@ -311,7 +331,7 @@ class Vpc:
             cidr=cidr,
             gateway_mac=mac_number(0xAAFF00000000 + number),
             tunnel_id=tunnel_id or self.tunnel_id,
-            network_type=network_type,
+            network_type=self.cloud.network_type if network_type is None else network_type,
         )
         self.subnets.append(made)
         return made
@@ -337,6 +357,7 @@ class Cloud:
     """Two sites and a controller that knows everything."""
 
     def __init__(self, sites: Sequence[Site], numbers: Iterator[int]) -> None:
+        self.network_type: int = common_pb2.NetworkType.Value(os.environ.get(NETWORK_TYPE, "VXLAN"))
         self.one, self.two = sites
         self.sites = tuple(sites)
         self.numbers = numbers

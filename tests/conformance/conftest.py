@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from goalstate_proto import common_pb2
 from tests.conformance.cloud import SETTLE, Backend, Cloud, NetlinkBackend, OvsBackend, Site, numbers
 from tests.lab import Lab, wait_until
 
@@ -57,6 +58,8 @@ def cloud(sites: tuple[Site, Site], names: Iterator[int]) -> Iterator[Cloud]:
     were before."""
     before = [site.footprint() for site in sites]
     opened = Cloud(sites, names)
+    if opened.network_type == common_pb2.GENEVE:
+        opened.needs("geneve")
     yield opened
     replies = [site.forget_all() for site in sites]
     opened.close()

@@ -178,6 +178,22 @@ def test_geneve_between_hosts(cloud: Cloud) -> None:
     assert ga.ping(c.ip, count=2).received == 2
 
 
+def test_geneve_that_the_kernel_lacks_is_refused(cloud: Cloud) -> None:
+    without = [site for site in cloud.sites if "geneve" in site.backend.lacks]
+    if not without:
+        pytest.skip("every data plane here has it")
+    vpc = cloud.vpc()
+    net, usual = vpc.subnet("10.0.1.0/24", network_type=common_pb2.GENEVE), vpc.subnet("10.0.2.0/24", tunnel_id=77)
+    for site in without:
+        nic = vpc.nic(site, net)
+        refused = [subnet_state(net), port_state(nic)]
+        reply = site.push(*refused, subnet_state(usual))
+        for state in refused:
+            assert reply.status(state) == "INVALID_ARG"
+            assert "network_type GENEVE is not supported by this kernel" in reply.reason(state)
+        assert reply.status(subnet_state(usual)) in ("SUCCESS", "")
+
+
 def test_encapsulations_that_are_not_done_are_refused(cloud: Cloud) -> None:
     vpc = cloud.vpc()
     good = vpc.subnet("10.0.9.0/24")

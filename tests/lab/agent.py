@@ -53,7 +53,8 @@ class AgentHost(Protocol):
 
 def usual_config(host: AgentHost) -> dict[str, Any]:
     """The configuration of an agent for a host of the lab; it serves on unix sockets in the host's directory."""
-    dataplane: dict[str, Any] = {"kind": host.dataplane}
+    # Hosts of a lab share one directory of named namespaces; the lab removes what begins with its own prefix.
+    dataplane: dict[str, Any] = {"kind": host.dataplane, "port_namespace_prefix": f"{host.namespace.name}-p-"}
     if host.has_ovs:
         dataplane["ovs"] = {
             "run_directory": str(host.directory),
@@ -62,7 +63,6 @@ def usual_config(host: AgentHost) -> dict[str, Any]:
             "datapath_type": "netdev",
         }
     if host.dataplane == "netlink":
-        # Hosts of a lab share one directory of named namespaces; the lab removes what begins with its own prefix.
         dataplane["netlink"] = {"namespace_prefix": f"{host.namespace.name}-r-"}
     return {
         "host": {"id": host.name, "addresses": [host.underlay_ip], "tunnel_address": host.underlay_ip},
@@ -119,10 +119,8 @@ class AgentProcess:
         # Settings of whoever runs the tests are none of the agent's.
         inherited = {name: value for name, value in environment().items() if not name.startswith("ACA_")}
         command = (*self.command, "run", "--config", str(self.config_file))
-        # The namespaces that the netlink data plane makes outlive the agent only if it shares our mounts, which
-        # `ip netns exec` prevents.
-        shares_mounts = self.host.dataplane == "netlink"
-        argv = self.host.namespace.entering(*command) if shares_mounts else self.host.namespace.argv(*command)
+        # The namespaces that an agent makes outlive it only if it shares our mounts, which `ip netns exec` prevents.
+        argv = self.host.namespace.entering(*command)
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
                 argv,

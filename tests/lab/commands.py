@@ -9,7 +9,9 @@ from typing import TypeVar
 T = TypeVar("T")
 
 POLL_INTERVAL = 0.01
-COMMAND_TIMEOUT = 15.0
+PATIENCE = float(os.environ.get("ACA_LAB_PATIENCE", "1"))
+"""What waits are multiplied by: more than 1 where the machine is emulated."""
+COMMAND_TIMEOUT = 15.0 * PATIENCE
 
 
 class LabError(Exception):
@@ -72,10 +74,12 @@ def environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
 
 
 def wait_until(condition: Callable[[], T], within: float, what: str) -> T:
-    """Poll until `condition` returns something true and return that; LabError naming `what` after `within` s.
+    """Poll until `condition` returns something true and return that; LabError naming `what` after `within` s,
+    PATIENCE times that many.
 
     The condition is tried once more after the deadline, so a machine that froze for a while does not fail us.
     """
+    within *= PATIENCE
     deadline = time.monotonic() + within
     while True:
         late = time.monotonic() >= deadline

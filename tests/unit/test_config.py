@@ -79,7 +79,8 @@ def test_every_setting_can_be_given_in_each_of_the_three_ways(tmp_path: Path) ->
         "dataplane.ovs.database": ("tcp:192.0.2.1:6640", "tcp:192.0.2.1:6640"),
         "dataplane.ovs.bridge": ("br0", "br0"),
         "dataplane.ovs.datapath_type": ("netdev", "netdev"),
-        "dataplane.ovs.make_devices": ("tap", "tap"),
+        "dataplane.make_devices": ("tap", "tap"),
+        "dataplane.port_namespace_prefix": ("ports-", "ports-"),
         "dataplane.netlink.namespace_prefix": ("net-", "net-"),
         "dataplane.tunnel_mtu": ("1400", 1400),
         "reconcile.controller_replays": ("true", True),
@@ -177,7 +178,7 @@ def test_variables_that_are_no_settings_of_ours_are_left_alone() -> None:
         ("ACA_DATAPLANE__DEFAULT_NETWORK_TYPE", "gre", "'vxlan' or 'geneve'"),
         ("ACA_DATAPLANE__OVS__BRIDGE", "a-name-of-16-byt", "1 to 15 bytes"),
         ("ACA_DATAPLANE__OVS__DATABASE", "/db.sock", "unix:PATH or tcp:"),
-        ("ACA_DATAPLANE__OVS__MAKE_DEVICES", "maybe", "'no', 'tap' or 'veth'"),
+        ("ACA_DATAPLANE__MAKE_DEVICES", "maybe", "'no', 'tap' or 'veth'"),
         ("ACA_LOG__LEVEL", "loud", "'debug', 'info', 'warning' or 'error'"),
     ],
 )

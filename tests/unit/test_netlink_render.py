@@ -38,7 +38,7 @@ from dataplane.netlink.items import (
     TapItem,
     Via,
 )
-from dataplane.netlink.names import mark_of
+from dataplane.netlink.names import host_number, mark_of
 from dataplane.netlink.nft import key_bytes
 from dataplane.netlink.render import neighbor_items, only_items, port_items, router_items, subnet_items
 from dataplane.netlink.rtnl import MAIN_TABLE
@@ -140,6 +140,15 @@ def router(*routes: Route) -> RouterWanted:
 def routes_of(items: object, table: int) -> dict[Prefix, RouteValue]:
     assert isinstance(items, dict)
     return {one.destination: value for one, value in items.items() if isinstance(one, RouteItem) and one.table == table}
+
+
+def test_frames_for_a_neighbour_on_geneve_are_marked_with_its_host() -> None:
+    geneve = Segment(NetworkType.GENEVE, 4097)
+    there = NeighborWanted(neighbor().neighbor, (SubnetRef("green", geneve),))
+    assert neighbor_items(there)[ElementItem("hosts", MAC, geneve)] == number(host_number(HOST))
+    assert host_number(HOST) == 0xAC100002
+    assert 0 < host_number(parse_address("fd00::2")) < 1 << 32
+    assert not any(item.set_name == "hosts" for item in neighbor_items(neighbor()) if isinstance(item, ElementItem))
 
 
 def test_a_router_connects_its_subnets_through_tunnels_but_not_to_the_neighbours_here() -> None:

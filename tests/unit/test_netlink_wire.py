@@ -54,6 +54,7 @@ def test_an_acknowledgement_and_a_refusal_with_the_kernels_words() -> None:
 def test_a_refusal_names_its_object() -> None:
     assert str(KernelError(17, "", "bridge b1")) == "bridge b1: File exists"
     assert str(KernelError(22, "Invalid VNI", "tunnel t1")) == "tunnel t1: Invalid VNI"
+    assert "the bridge has as many ports as it can have" in str(KernelError(54, "", "device tap1"))
 
 
 def test_parts_of_a_key_begin_at_words() -> None:

@@ -87,6 +87,16 @@ def test_an_unsupported_encapsulation_is_refused_and_its_dependents_say_why(host
     assert _wanted(host, Kind.PORT, "p").subnets[0].ref.segment.network_type is NetworkType.GENEVE
 
 
+def test_a_data_plane_says_why_it_has_not_an_encapsulation() -> None:
+    lacks = {NetworkType.GENEVE: "not supported by this kernel"}
+    host = FollowingHost(new_state(network_types=frozenset({NetworkType.VXLAN}), lacks=lacks))
+    host.push(subnet(kind=NetworkType.GENEVE), port("p", "s 10.0.0.5"))
+    for kind, name in ((Kind.SUBNET, "s"), (Kind.PORT, "p")):
+        said = host.verdict(kind, name)
+        assert said.startswith("invalid: ")
+        assert "network_type GENEVE is not supported by this kernel (VXLAN is)" in said
+
+
 def test_a_changed_gateway_reaches_ports_and_leaves_neighbours_alone(host: FollowingHost) -> None:
     host.push(subnet(gateway="10.0.0.1"), port("p", "s 10.0.0.5"), neighbor("n", "s 10.0.0.6"), router("r", "s"))
     plan = host.push(subnet(gateway="10.0.0.2", revision=2))

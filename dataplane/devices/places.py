@@ -1,0 +1,140 @@
+"""The network namespaces of ports: named ones, as `ip netns` knows them, so that they outlive the agent.
+
+Whose a namespace is says the alias of its loopback device. It is set before the namespace gets its name: one that has
+our mark is whole, one without is somebody else's.
+"""
+
+from __future__ import annotations
+
+import array
+import fcntl
+import os
+import struct
+import threading
+from collections.abc import Iterable, Mapping
+
+from dataplane.devices.requests import Inside, get_indexed, inside_of, list_addresses, list_routes, mark_namespace
+from dataplane.netlink.channel import ROUTE, Channel, bind_mount, enter_namespace, in_thread, new_namespace
+from dataplane.netlink.namespaces import DIRECTORY, remove_namespace
+from dataplane.netlink.rtnl import link_of, list_links
+
+_EINVAL = 22
+_LOOPBACK = 1
+_ETHTOOL, _SET_TX_CHECKSUM = 0x8946, 0x17
+
+
+class Place:
+    """A port's namespace, open. Closing leaves it; `made`: it was not there before."""
+
+    def __init__(self, name: str, channel: Channel, fd: int, *, made: bool) -> None:
+        self.name = name
+        self.channel = channel
+        self.fd = fd
+        self.made = made
+
+    def close(self) -> None:
+        self.channel.close()
+        os.close(self.fd)
+
+    def read(self) -> Inside:
+        """Raises KernelError, OSError."""
+        return inside_of(*(self.channel.dump(one()) for one in (list_links, list_addresses, list_routes)))
+
+    def finish_checksums(self, device: str) -> None:
+        """Have the guest finish its checksums itself (ethtool -K DEVICE tx off). Raises OSError."""
+        value = array.array("I", [_SET_TX_CHECKSUM, 0])
+        request = struct.pack("16sP", device.encode(), value.buffer_info()[0]) + bytes(16)
+        fcntl.ioctl(self.channel.fileno(), _ETHTOOL, request)
+
+
+def place_exists(name: str) -> bool:
+    return (DIRECTORY / name).exists()
+
+
+def open_places(names: Mapping[str, str]) -> dict[str, Place | OSError]:
+    """Make or enter these namespaces, given by name with their marks. The caller's own is not left.
+
+    One that is somebody else's, or cannot be made, is an error, and nothing is left that was made.
+    """
+    return in_thread(lambda: {name: _open(name, mark) for name, mark in names.items()})
+
+
+def remove_places(names: Mapping[str, str]) -> dict[str, OSError]:
+    """Remove the namespaces that have these marks; returns what could not be. Others are left alone."""
+    present = {name: mark for name, mark in names.items() if (DIRECTORY / name).exists()}
+    if not present:
+        return {}
+    return in_thread(lambda: {name: wrong for name, mark in present.items() if (wrong := _remove(name, mark))})
+
+
+def close_places(places: Iterable[Place]) -> None:
+    for place in places:
+        place.close()
+
+
+def _open(name: str, mark: str) -> Place | OSError:
+    try:
+        return (_enter(name, mark) if (DIRECTORY / name).exists() else None) or _make(name, mark)
+    except OSError as problem:
+        return problem
+
+
+def _enter(name: str, mark: str) -> Place | None:
+    """None: it was but a file that no namespace is mounted on, what is left when a machine or we are interrupted."""
+    fd = os.open(DIRECTORY / name, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        enter_namespace(fd)
+        channel = Channel(ROUTE)
+    except OSError as problem:
+        os.close(fd)
+        if problem.errno != _EINVAL:
+            raise
+        remove_namespace(name)
+        return None
+    (loopback,) = channel.ask([get_indexed(_LOOPBACK)])
+    place = Place(name, channel, fd, made=False)
+    if loopback is None or link_of(loopback).alias != mark:
+        place.close()
+        raise FileExistsError(f"network namespace {name} is there and is not ours")
+    return place
+
+
+def _make(name: str, mark: str) -> Place:
+    new_namespace()
+    own = f"/proc/self/task/{threading.get_native_id()}/ns/net"
+    fd = os.open(own, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        channel = Channel(ROUTE)
+    except OSError:
+        os.close(fd)
+        raise
+    place = Place(name, channel, fd, made=True)
+    try:
+        refused = channel.submit(mark_namespace(mark))
+        if refused:
+            raise OSError(refused[min(refused)].code, str(refused[min(refused)]))
+        DIRECTORY.mkdir(parents=True, exist_ok=True)
+        path = DIRECTORY / name
+        path.touch(mode=0o444, exist_ok=False)
+        try:
+            bind_mount(own, str(path))
+        except OSError:
+            path.unlink(missing_ok=True)
+            raise
+    except BaseException:
+        place.close()
+        raise
+    return place
+
+
+def _remove(name: str, mark: str) -> OSError | None:
+    try:
+        place = _enter(name, mark)
+        if place is not None:
+            place.close()
+            remove_namespace(name)
+    except FileExistsError:
+        return None
+    except OSError as problem:
+        return problem
+    return None
