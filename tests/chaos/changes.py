@@ -10,7 +10,7 @@ from typing import Self
 
 from goalstate_proto import common_pb2, neighbor_pb2
 from tests.chaos.controller import Controller
-from tests.chaos.world import CROWD, SUBNETS, crowd_nic, nic
+from tests.chaos.world import CROWD, ROUTER, SUBNETS, crowd_nic, nic
 from tests.conformance.network import Nic, Rule, State, dhcp_state, neighbor_state, port_state, router_state
 from tests.lab import LabError
 
@@ -73,7 +73,7 @@ class Changes:
     def undo(self) -> None:
         """All that has been added is removed, and the routes are as they were."""
         gone = [state for key, state in self._added.items() if key != ROUTES]
-        self._controller.change([router_state("router-chaos", SUBNETS, update_type=common_pb2.FULL)], gone)
+        self._controller.change([ROUTER], gone)
         self._added.clear()
 
     def _work(self) -> None:

@@ -30,7 +30,7 @@ def traffic(world: World) -> Iterator[Traffic]:
     for station in world.stations:
         station.tell(neighbor_state(here, layer=neighbor_pb2.L3))
     a, b, c, _ = (world.guests[one.id].namespace.name for one in world.nics)
-    pairs = [Pair("from the old host", a, here.ip), Pair("from the new host", c, here.ip)]
+    pairs = [Pair("old-host", a, here.ip), Pair("new-host", c, here.ip)]
     made = Traffic(world.lab.directory, "mover", pairs, (c, b, world.nics[1].ip, 5002))
     made.wait_flowing(time.monotonic())
     yield made

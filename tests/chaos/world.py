@@ -16,7 +16,7 @@ from typing import Any
 import grpc
 
 from aca.config import Settings
-from goalstate_proto import aca_pb2, neighbor_pb2
+from goalstate_proto import aca_pb2, common_pb2, neighbor_pb2
 from goalstate_proto.aca_pb2_grpc import AdminStub
 from tests.chaos.controller import Controller
 from tests.chaos.footprint import Footprint, difference, footprint_of
@@ -40,6 +40,7 @@ VPC = "vpc-chaos"
 BLUE = Subnet("subnet-blue", VPC, "10.0.0.0/17", "aa:ff:00:00:00:01", 0x2001)
 GREEN = Subnet("subnet-green", VPC, "10.0.128.0/17", "aa:ff:00:00:00:02", 0x2001)
 SUBNETS = (BLUE, GREEN)
+ROUTER = router_state("router-chaos", SUBNETS, update_type=common_pb2.FULL)
 SPARES = 6
 CROWD = 60
 """Neighbours on hosts that do not exist."""
@@ -244,7 +245,7 @@ class World:
             *map(port_state, ports),
             dhcp_state(ports[0]),
             *(neighbor_state(one, layer=neighbor_pb2.L3) for one in (*self.nics, *self.crowd)),
-            router_state("router-chaos", SUBNETS),
+            ROUTER,
         ]
 
     # -- what happens
@@ -269,6 +270,7 @@ class World:
             extra = [one for one in controller.wanted() if (type(one), one.configuration.id) not in names]
             if extra:
                 controller.remove(*extra)
+            controller.tell(ROUTER)
             if not station.agent.running:
                 station.restart()
             station.wait_footprint(self.before[station.host.name], COMPLETE_S, f"{station!r} is as it was")
