@@ -28,9 +28,12 @@ from aca.config import DataPlaneKind, Settings
 from aca.dispatch.completeness import CONTROLLER
 from aca.dispatch.upkeep import Mode, UpkeepSettings
 from aca.interface_address import AddressFollower, address_of
+from aca.ondemand.questions import Limits
+from aca.ondemand.service import Asker
 from aca.telemetry.logs import configure_logging
 from aca.transport import intake
 from aca.transport.admin import AdminServer
+from aca.transport.controller import ControllerClient, ControllerSettings, TlsError, TlsFiles
 from aca.transport.listen import ListenError
 from aca.transport.server import GoalStateServer, ServerSettings
 from aca.transport.thread import ServerThread
@@ -57,8 +60,19 @@ class StartError(Exception):
     """The agent cannot start; the message says why."""
 
 
+class Packets(Protocol):
+    """What the agent needs of who handles packets."""
+
+    def ask_with(self, ask: Asker, limits: Limits) -> None:
+        """Whom to ask for unknown destinations, and how much. Before the engine is started."""
+        ...
+
+
 class Engine(intake.Engine, Protocol):
     """What the agent needs of the engine."""
+
+    @property
+    def packets(self) -> Packets: ...
 
     def start(self) -> None: ...
 
@@ -100,6 +114,7 @@ def _ovs_settings(settings: Settings, faults: Faults) -> object:
         # A switch in user space forwards what it is given: nobody would finish the guests' checksums.
         devices=_device_settings(settings, checksum_offload=ovs.datapath_type == "system"),
         faults=faults,
+        on_demand=settings.asks_on_demand,
     )
 
 
@@ -114,6 +129,7 @@ def _netlink_settings(settings: Settings, faults: Faults) -> object:
         namespace_prefix=settings.dataplane.netlink.namespace_prefix,
         devices=_device_settings(settings, checksum_offload=True),
         faults=faults,
+        on_demand=settings.asks_on_demand,
     )
 
 
@@ -166,6 +182,34 @@ def build_engine(settings: Settings) -> Engine:
     )
 
 
+def _controller_client(settings: Settings) -> ControllerClient:
+    """Raises StartError."""
+    wanted = settings.controller
+    tls = TlsFiles(wanted.tls_ca, wanted.tls_certificate, wanted.tls_key) if wanted.tls_ca is not None else None
+    try:
+        return ControllerClient(
+            ControllerSettings(
+                addresses=wanted.addresses,
+                source=parse_address(settings.host.data_path_address),
+                request_timeout_s=wanted.request_timeout_s,
+                keepalive_s=wanted.keepalive_s,
+                tls=tls,
+            )
+        )
+    except TlsError as problem:
+        raise StartError(f"controller: {problem}") from None
+
+
+def _limits(settings: Settings) -> Limits:
+    wanted = settings.on_demand
+    return Limits(
+        questions=wanted.max_questions,
+        bytes_kept=wanted.max_kept_kib * 1024,
+        deadline_s=wanted.deadline_s,
+        negative_s=wanted.negative_s,
+    )
+
+
 class Agent:
     """Engine and servers. `start` and `stop` are called once each, by one thread."""
 
@@ -182,6 +226,7 @@ class Agent:
                 max_concurrent_messages=settings.grpc.max_concurrent_messages,
             ),
         )
+        self._controller = _controller_client(settings) if settings.controller.addresses else None
         self._admin = AdminServer(settings.admin.socket, self)
         self._tunnel_address = parse_address(settings.host.data_path_address)
         self._follower: AddressFollower | None = None
@@ -192,6 +237,12 @@ class Agent:
             self._thread.start()
             self._thread.run(self._admin.start(), _START_TIMEOUT_S)
             bound = self._thread.run(self._server.start(), _START_TIMEOUT_S)
+            if self._controller is not None and self._settings.asks_on_demand:
+                client = self._controller
+                self._engine.packets.ask_with(
+                    lambda inquiries: self._thread.submit(client.request_goal_states(inquiries)),
+                    _limits(self._settings),
+                )
             self._engine.start()
             interface = self._settings.host.tunnel_interface
             if interface is not None:
@@ -212,6 +263,8 @@ class Agent:
         self._attempt(lambda: self._engine.close(_ENGINE_CLOSE_S))
         if with_servers:
             self._attempt(lambda: self._thread.run(self._server.stop(_SERVER_GRACE_S), _SERVER_GRACE_S + 0.5))
+            if (client := self._controller) is not None:
+                self._attempt(lambda: self._thread.run(client.close(), _ADMIN_GRACE_S + 0.5))
             self._attempt(lambda: self._thread.run(self._admin.stop(_ADMIN_GRACE_S), _ADMIN_GRACE_S + 0.5))
             self._thread.close()
 

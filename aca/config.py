@@ -27,8 +27,18 @@ from pydantic import (
 )
 from pydantic.fields import FieldInfo
 
-from dataplane.addresses import AddressError, format_address, is_unicast_address, parse_address
-from dataplane.faults import parse_fault
+from aca.settingtypes import (
+    Address,
+    Addresses,
+    Controllers,
+    Faults,
+    Listens,
+    OptionalPath,
+    check_database,
+    check_device_name,
+    is_ipv4,
+)
+from dataplane.addresses import parse_address
 
 ENVIRONMENT_PREFIX = "ACA_"
 CONFIG_VARIABLE = "ACA_CONFIG"
@@ -36,37 +46,10 @@ CONFIG_VARIABLE = "ACA_CONFIG"
 
 # Kubernetes puts these into every pod of a namespace that has a service called "aca"; nobody wrote them by hand.
 _SERVICE_LINK = re.compile(r"ACA_(?:[A-Z0-9]+_)*?(?:SERVICE_HOST|SERVICE_PORT(?:_[A-Z0-9_]+)?|PORT(?:_\d+_[A-Z]+\w*)?)")
-_HOST_PORT = re.compile(r"(?:\[(?P<v6>[^\]]*)\]|(?P<host>[^:\[\]]*)):(?P<port>\d{1,5})")
 
 
 class ConfigError(Exception):
     """A setting is unknown or its value is refused. The message names every such setting and what is allowed."""
-
-
-def _split_any(value: object) -> object:
-    """Lists are written with commas where only text can be given; one value need not be in a list."""
-    return [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value
-
-
-def _split(value: object) -> object:
-    parts = _split_any(value)
-    if isinstance(parts, list | tuple) and not parts:
-        raise ValueError("must not be empty")
-    return parts
-
-
-def _check_address(text: str) -> str:
-    try:
-        address = parse_address(text)
-    except AddressError:
-        raise ValueError("must be an IPv4 or IPv6 address") from None
-    if not is_unicast_address(address):
-        raise ValueError("must be an address that a host can own (not loopback, multicast or unspecified)")
-    return format_address(address)
-
-
-def _is_ipv4(address: str) -> bool:
-    return len(parse_address(address)) == 4
 
 
 def _spell_level(value: object) -> object:
@@ -74,47 +57,6 @@ def _spell_level(value: object) -> object:
     return value.lower() if isinstance(value, str) and value.lower() in get_args(Level) else value
 
 
-def _check_fault(text: str) -> str:
-    parse_fault(text)
-    return text
-
-
-def _check_listen(text: str) -> str:
-    if text.startswith("unix:"):
-        if not text.startswith("unix:/") or len(text) < len("unix:/x"):
-            raise ValueError("must be unix:/ABSOLUTE/PATH")
-        return text
-    match = _HOST_PORT.fullmatch(text)
-    if match is None or int(match["port"]) > 65535:
-        raise ValueError("must be ADDRESS:PORT, [IPv6 ADDRESS]:PORT or unix:/PATH")
-    host = match["v6"] if match["v6"] is not None else match["host"]
-    if host != "localhost":
-        try:
-            parse_address(host)
-        except AddressError:
-            raise ValueError("must begin with an IP address or 'localhost' (IPv6 in brackets)") from None
-    return text
-
-
-def _check_database(text: str) -> str:
-    scheme, _, rest = text.partition(":")
-    if scheme not in ("unix", "tcp") or not rest:
-        raise ValueError("must be unix:PATH or tcp:ADDRESS:PORT")
-    return text
-
-
-def _check_device_name(text: str) -> str:
-    # The kernel's IFNAMSIZ: 15 bytes and the closing zero.
-    if not 1 <= len(text.encode()) <= 15 or "/" in text or any(char.isspace() for char in text):
-        raise ValueError("must be a device name: 1 to 15 bytes without '/' and spaces")
-    return text
-
-
-Address = Annotated[str, AfterValidator(_check_address)]
-Addresses = Annotated[tuple[Address, ...], BeforeValidator(_split)]
-Listen = Annotated[str, AfterValidator(_check_listen)]
-Listens = Annotated[tuple[Listen, ...], BeforeValidator(_split)]
-Faults = Annotated[tuple[Annotated[str, AfterValidator(_check_fault)], ...], BeforeValidator(_split_any)]
 UdpPort = Annotated[int, Field(ge=1, le=65535)]
 DataPlaneKind = Literal["ovs", "netlink"]
 Level = Literal["debug", "info", "warning", "error"]
@@ -140,7 +82,7 @@ class HostSettings(_Section):
         json_schema_extra={"shown_default": "the first IPv4 address of host.addresses"},
     )
 
-    tunnel_interface: Annotated[str, AfterValidator(_check_device_name)] | None = Field(
+    tunnel_interface: Annotated[str, AfterValidator(check_device_name)] | None = Field(
         default=None, description="Interface whose first IPv4 address is where tunnels end. It is followed when it "
         "changes; as long as it has none, host.tunnel_address counts.",
         json_schema_extra={"shown_default": "none"},
@@ -149,17 +91,17 @@ class HostSettings(_Section):
     @field_validator("tunnel_address")
     @classmethod
     def _check_tunnel_address(cls, value: str | None, info: ValidationInfo) -> str | None:
-        if value is not None and not _is_ipv4(value):
+        if value is not None and not is_ipv4(value):
             raise ValueError("tunnels end at IPv4 addresses")
         # Addresses that were refused are not in the data.
-        if value is None and not any(map(_is_ipv4, info.data.get("addresses", ["0.0.0.0"]))):
+        if value is None and not any(map(is_ipv4, info.data.get("addresses", ["0.0.0.0"]))):
             raise ValueError("tunnels end at IPv4 addresses, and host.addresses has none")
         return value
 
     @property
     def data_path_address(self) -> str:
         """The tunnel address, or the first IPv4 address if none is set."""
-        return self.tunnel_address or next(filter(_is_ipv4, self.addresses))
+        return self.tunnel_address or next(filter(is_ipv4, self.addresses))
 
     @property
     def packed_addresses(self) -> frozenset[bytes]:
@@ -180,6 +122,59 @@ class GrpcSettings(_Section):
     )
 
 
+class ControllerSettings(_Section):
+    """Controllers that this agent asks"""
+
+    addresses: Controllers = Field(
+        default=(), description="Whom to ask for unknown destinations: HOST:PORT or unix:/PATH, several with commas (a "
+        "list in the file); the next one is asked when one cannot be reached. Without any nobody is asked.",
+        json_schema_extra={"shown_default": "none"},
+    )
+    request_timeout_s: float = Field(
+        default=1.0, gt=0, le=60, description="How long one of them may take to answer, in seconds."
+    )
+    keepalive_s: float = Field(
+        default=20.0, ge=1, le=3600, description="How often a silent connection is tried, in seconds."
+    )
+    tls_ca: OptionalPath = Field(
+        default=None, description="PEM file of the authorities that their certificates must be from; without it "
+        "connections are in the clear.", json_schema_extra={"shown_default": "none"},
+    )
+    tls_certificate: OptionalPath = Field(
+        default=None, description="PEM file with the certificate of this agent, if they want one.",
+        json_schema_extra={"shown_default": "none"},
+    )
+    tls_key: OptionalPath = Field(
+        default=None, validate_default=True, description="PEM file with its key.",
+        json_schema_extra={"shown_default": "none"},
+    )
+
+    @field_validator("tls_key")
+    @classmethod
+    def _check_key(cls, value: Path | None, info: ValidationInfo) -> Path | None:
+        certificate = info.data.get("tls_certificate")
+        if (value is None) != (certificate is None):
+            raise ValueError("controller.tls_certificate and controller.tls_key go together")
+        if value is not None and info.data.get("tls_ca") is None:
+            raise ValueError("needs controller.tls_ca: without it connections are in the clear")
+        return value
+
+
+class OnDemandSettings(_Section):
+    """Unknown destinations"""
+
+    enabled: bool = Field(default=True, description="Ask controllers for unknown destinations, if there are any.")
+    deadline_s: float = Field(
+        default=5.0, gt=0, le=60, description="How long a packet waits for its destination, in seconds."
+    )
+    negative_s: float = Field(
+        default=10.0, ge=0, le=3600, description="How long a destination is not asked for again after a controller has "
+        "said that there is no way, in seconds.",
+    )
+    max_questions: int = Field(default=10_000, ge=1, le=1_000_000, description="Destinations asked for at once.")
+    max_kept_kib: int = Field(default=16_384, ge=64, le=1_048_576, description="Packets that wait, in KiB.")
+
+
 class AdminSettings(_Section):
     """Local socket for `aca status`"""
 
@@ -195,10 +190,10 @@ class OvsDataPlaneSettings(_Section):
     run_directory: Path = Field(
         default=Path("/var/run/openvswitch"), description="Where the switch keeps its management sockets (*.mgmt)."
     )
-    database: Annotated[str, AfterValidator(_check_database)] = Field(
+    database: Annotated[str, AfterValidator(check_database)] = Field(
         default="unix:/var/run/openvswitch/db.sock", description="The switch's database: unix:PATH or tcp:ADDRESS:PORT."
     )
-    bridge: Annotated[str, AfterValidator(_check_device_name)] = Field(
+    bridge: Annotated[str, AfterValidator(check_device_name)] = Field(
         default="br-int", description="Integration bridge; made if missing."
     )
     datapath_type: Literal["system", "netdev"] = Field(
@@ -292,11 +287,19 @@ class Settings(_Section):
 
     host: HostSettings
     grpc: GrpcSettings = GrpcSettings()
+    controller: ControllerSettings = ControllerSettings()
+    on_demand: OnDemandSettings = OnDemandSettings()
     admin: AdminSettings = AdminSettings()
     dataplane: DataPlaneSettings = DataPlaneSettings()
     reconcile: ReconcileSettings = ReconcileSettings()
     faults: FaultSettings = FaultSettings()
     log: LogSettings = LogSettings()
+
+
+    @property
+    def asks_on_demand(self) -> bool:
+        """Whether there is somebody to ask for unknown destinations, and it is wanted."""
+        return bool(self.controller.addresses) and self.on_demand.enabled
 
 
 @dataclass(frozen=True, slots=True)

@@ -111,15 +111,32 @@ class Drifted:
 
 class PuntReason(enum.Enum):
     DHCP = "dhcp"
+    UNKNOWN_DESTINATION = "unknown destination"
+    """Nobody here knows who has the address that the packet has to go to: see `Punt.unresolved`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unresolved:
+    """An address (packed) that is looked for in a subnet, and that no port or neighbour is known to have."""
+
+    vpc_id: str
+    subnet_id: str
+    address: bytes
 
 
 @dataclass(frozen=True, slots=True)
 class Punt:
-    """A guest's packet that the agent is asked to answer: a whole Ethernet frame and the port it came from."""
+    """A guest's packet that the agent is asked about: a whole Ethernet frame as the guest sent it, and the port it came
+    from.
+
+    Where a router of the data plane asks itself, by ARP, for what guests' packets wait for in the router, `frame` is
+    that request, and `port_id` is one of the ports that the router serves.
+    """
 
     reason: PuntReason
     port_id: str
     frame: bytes
+    unresolved: Unresolved | None = None
 
 
 Event = Ready | Lost | DevicesChanged | Drifted | Punt
@@ -172,7 +189,7 @@ class DataPlane(abc.ABC):
     """One way to make a host's network match the desired state.
 
     Thread safety: `apply` may be called by several threads at once, but never for the same id, and never for two ids
-    of one VPC. `inject` may be called by any thread. `open` and `close` are called once, by one thread.
+    of one VPC. `inject` and `resubmit` may be called by any thread. `open` and `close` are called once, by one thread.
     """
 
     @property
@@ -231,6 +248,14 @@ class DataPlane(abc.ABC):
     @abc.abstractmethod
     def inject(self, port_id: str, frame: bytes) -> None:
         """Hand a frame to a local port. Best effort, like any packet; a port that is gone is ignored."""
+
+    @abc.abstractmethod
+    def resubmit(self, punt: Punt) -> None:
+        """Let a packet of unknown destination that was handed up go on, now that its destination is programmed.
+
+        It takes the way of any packet of its port's: nothing is delivered that would not have been. If the destination
+        is still unknown it may be handed up again. Best effort, callable by any thread, as `inject`.
+        """
 
     @abc.abstractmethod
     def describe(self) -> Mapping[str, Any]:

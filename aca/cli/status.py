@@ -55,6 +55,7 @@ def _show(console: Console, document: Mapping[str, Any]) -> None:
         )
     )
     _show_problems(console, document)
+    _show_on_demand(console, document.get("on_demand"))
     if refused := document.get("refused"):
         title = "refused (what was known of them before stays programmed)"
         _show_entries(console, title, _bare(_with_ages(refused)), ("kind", "id", "reason", "ago"))
@@ -81,6 +82,21 @@ def _show_problems(console: Console, document: Mapping[str, Any]) -> None:
     if problems:
         title = f"problems ({len(problems)} of {total})" if total > len(problems) else "problems"
         _show_entries(console, title, _bare(problems), ("kind", "id", "status", "reason"))
+
+
+def _show_on_demand(console: Console, on_demand: Mapping[str, Any] | None) -> None:
+    """Nothing if nobody has asked and nobody is asked."""
+    if not on_demand or not (on_demand["active"] or on_demand["counts"]):
+        return
+    counts = on_demand["counts"]
+    dropped = sum(number for name, number in counts.items() if name.startswith("dropped"))
+    line(
+        console,
+        f"unknown destinations: {on_demand['pending']} asked for, {on_demand['negative']} known to be nowhere; "
+        f"packets: {counts.get('packets', 0)} taken, {counts.get('released', 0)} let go on, {dropped} dropped",
+    )
+    if on_demand["trouble"]:
+        line(console, f"controller does not answer: {on_demand['trouble']}")
 
 
 def _bare(entries: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:

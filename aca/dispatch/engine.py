@@ -17,12 +17,12 @@ from typing import Any
 
 import structlog
 
-from aca.dhcp.service import DhcpService, binding_of
 from aca.dispatch.answers import Answers
 from aca.dispatch.completeness import Completeness
 from aca.dispatch.inbox import Call, Message, Push, Stop, TurnOver
 from aca.dispatch.lanes import LanePool
 from aca.dispatch.outcomes import Outcomes
+from aca.dispatch.packets import PacketServices
 from aca.dispatch.plan import UPSERT_ORDER, LaneWork, batches_of, make_plan
 from aca.dispatch.report import describe_resources
 from aca.dispatch.ticket import Part, Ticket, Turn
@@ -89,7 +89,7 @@ class Engine:
         self._state = DesiredState(local, settings.default_network_type, dataplane.capabilities)
         self._inbox: queue.SimpleQueue[Push | TurnOver | Call | Event | Stop | JobOver] = queue.SimpleQueue()
         self._pool = LanePool(settings.workers, self._program)
-        self._dhcp = DhcpService(dataplane.inject)
+        self.packets = PacketServices(dataplane, self._state, settings.tunnel_mtu)
         self._thread = threading.Thread(target=self._loop, name="engine", daemon=True)
         self._closing = False
         self._gate = threading.Lock()
@@ -109,7 +109,7 @@ class Engine:
 
     def start(self) -> None:
         self._thread.start()
-        self._dhcp.start()
+        self.packets.start()
         self._dataplane.open(self._on_event)
 
     def submit(self, message: Message) -> Future[bytes]:
@@ -170,13 +170,13 @@ class Engine:
         if self._thread.is_alive():
             self._thread.join(max(0.1, timeout * 0.6))
         self._pool.close(max(0.1, (deadline - time.monotonic()) * 0.5))
-        self._dhcp.close()
+        self.packets.close()
         self._upkeep.close()
         self._dataplane.close()
 
     def _on_event(self, event: Event) -> None:
         if isinstance(event, Punt):
-            self._dhcp.handle(event)
+            self.packets.handle(event)
         else:
             self._inbox.put(event)
 
@@ -377,8 +377,7 @@ class Engine:
             return []
         plan = make_plan(self._state, dirty)
         self._outcomes.planned(dirty, plan)
-        for port_id in dirty.get(Kind.PORT, ()):
-            self._dhcp.update(port_id, binding_of(self._state, port_id, self._settings.tunnel_mtu))
+        self.packets.planned(dirty.get(Kind.PORT, ()))
         turns = [(lane, self._pool.submit(lane, work)) for lane, work in plan.lanes.items()]
         self._last_turn.update(turns)
         self._settings.faults.at("planned")
@@ -389,6 +388,7 @@ class Engine:
     def _turn_over(self, over: TurnOver) -> None:
         if over.error:
             log.warning("data plane error", lane=over.lane, error=over.error)
+        self.packets.programmed({} if over.error else over.work, over.applied)
         self._outcomes.turn_over(over.lane, over.work, over.applied, over.error, ready=self._ready)
         if self._last_turn.get(over.lane) == over.turn:
             del self._last_turn[over.lane]
@@ -470,4 +470,5 @@ class Engine:
             **describe_resources(self._state, self._outcomes, self._pool.in_work(), ready=self._ready),
             "messages_in_hand": len(self._answers),
             "reconcile": self._upkeep.describe(),
+            **self.packets.status(),
         }

@@ -1,10 +1,11 @@
-"""The one thread that runs the event loop of all servers."""
+"""The one thread that runs the event loop of all servers and clients."""
 
 from __future__ import annotations
 
 import asyncio
 import threading
 from collections.abc import Coroutine
+from concurrent.futures import Future
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -34,6 +35,10 @@ class ServerThread:
         except TimeoutError:
             future.cancel()
             raise
+
+    def submit(self, work: Coroutine[Any, Any, T]) -> Future[T]:
+        """Have a coroutine run on the loop. Raises RuntimeError if the loop is closed."""
+        return asyncio.run_coroutine_threadsafe(work, self._loop)
 
     def close(self) -> None:
         """Stop the loop and end the thread. Idempotent; what still runs on the loop is cancelled."""

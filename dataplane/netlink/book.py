@@ -7,7 +7,7 @@ object that several owners want stands until the last gives it up; its value is 
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from dataplane.model import Key
@@ -47,6 +47,7 @@ class Book:
         self._by_owner: dict[Key, Items] = {}
         self._claims: dict[Item, dict[Key, Value]] = {}
         self._installed: dict[Item, Value] = {}
+        self._by_kind: dict[type[Item], dict[Item, Value]] = {}
         self._touched: dict[Item, None] = {}
 
     def set(self, owner: Key, items: Items) -> None:
@@ -77,6 +78,10 @@ class Book:
     def owners(self, item: Item) -> list[Key]:
         return list(self._claims.get(item, ()))
 
+    def value_of(self, item: Item) -> Value | Nothing:
+        """The value that stands."""
+        return self._installed.get(item, NOTHING)
+
     def take_evictions(self) -> list[Change]:
         """What stands on a router's leg that is to be made anew, elsewhere or otherwise: the leg and all that goes
         with it. To be removed, and followed by `done`, before the changes are taken."""
@@ -87,7 +92,7 @@ class Book:
         }
         if not moving:
             return []
-        evicted = [item for item, value in self._installed.items() if _leg_of(item, value) in moving]
+        evicted = [item for item, value in self._installed.items() if leg_of(item, value) in moving]
         self._touched.update(dict.fromkeys(evicted))
         return [Change(item, self._installed[item], NOTHING) for item in evicted]
 
@@ -111,20 +116,45 @@ class Book:
         lost = set(failed)
         for item, _, after in changes:
             if after is NOTHING or item in lost:
-                self._installed.pop(item, None)
+                self._drop(item)
             else:
                 self._installed[item] = after
+                self._by_kind.setdefault(type(item), {})[item] = after
 
     def distrust(self, items: Iterable[Item]) -> None:
         """The kernel has lost them: to be installed again when their owners are set again."""
         for item in items:
-            self._installed.pop(item, None)
+            self._drop(item)
+
+    def _drop(self, item: Item) -> None:
+        self._installed.pop(item, None)
+        self._by_kind.get(type(item), {}).pop(item, None)
+
+    def lose(self, items: Iterable[Item]) -> None:
+        """distrust(), and those that are wanted are among the next changes whoever is set again."""
+        for item in items:
+            self._drop(item)
+            if item in self._claims:
+                self._touched[item] = None
+
+    def touch_missing(self, owners: Iterable[Key]) -> None:
+        """What these want and is not installed is among the next changes."""
+        for owner in owners:
+            self._touched.update((item, None) for item in self.of(owner) if item not in self._installed)
+
+    @property
+    def installed(self) -> Mapping[type[Item], Mapping[Item, Value]]:
+        """By kind; a view."""
+        return self._by_kind
+
+    def wants(self, item: Item) -> bool:
+        return item in self._claims
 
     def count(self) -> int:
         return len(self._installed)
 
 
-def _leg_of(item: Item, value: Value) -> str | None:
+def leg_of(item: Item, value: Value) -> str | None:
     """The subnet of the leg that the object is, or goes away with."""
     match item:
         case LegItem() | RuleItem():

@@ -37,6 +37,19 @@ _T = TypeVar("_T")
 _LIBC: Final = ctypes.CDLL(None, use_errno=True)
 
 
+def listen_to(protocol: int, groups: int) -> socket.socket:
+    """A socket that gets the notices of some groups (a bit for each), in the network namespace of the calling thread.
+    Raises OSError."""
+    made = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC | socket.SOCK_NONBLOCK, protocol)
+    try:
+        made.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, _BUFFER)
+        made.bind((0, groups))
+    except OSError:
+        made.close()
+        raise
+    return made
+
+
 class Channel:
     """One netlink socket. Thread safe: one exchange at a time."""
 
@@ -54,6 +67,12 @@ class Channel:
 
     def close(self) -> None:
         self._socket.close()
+
+    @property
+    def number(self) -> int:
+        """By which notices say that a change was asked for here (nlmsg_pid)."""
+        number: int = self._socket.getsockname()[0]
+        return number
 
     def fileno(self) -> int:
         """For ioctls about devices of the socket's namespace."""
@@ -170,6 +189,23 @@ class Channel:
                     if message.kind == ERROR:
                         raise KernelError(*answer_of(message), request.about)
                     found.append(message)
+
+    def look_up(self, requests: Sequence[Request]) -> list[Message | None]:
+        """The one answer to each of many requests; None where there is nothing of it. Raises OSError."""
+        found: list[Message | None] = []
+        with self._lock:
+            for start in range(0, len(requests), _PER_SEND):
+                part = requests[start : start + _PER_SEND]
+                first = self._sequence + 1
+                self._sequence += len(part)
+                self._socket.send(b"".join(encode(request, first + n) for n, request in enumerate(part)))
+                answers: dict[int, Message | None] = {}
+                while len(answers) < len(part):
+                    for message in messages(self._socket.recv(1 << 18)):
+                        if first <= message.sequence < first + len(part):
+                            answers[message.sequence] = None if message.kind == ERROR else message
+                found += [answers[first + n] for n in range(len(part))]
+        return found
 
 
 def _acknowledged(request: Request, sequence: int) -> bytes:

@@ -7,7 +7,7 @@ pings to the gateway by turning the frame around. Table `bridge aca`: who of a b
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from dataplane.addresses import Prefix, host_prefix, link_local_from_mac
 from dataplane.model import PortWanted
@@ -54,6 +54,7 @@ SETS = {
 }
 
 SERVE = "serve"
+_INPUT, _FORWARDED = "input", "forward"
 _ARP, _IP, _IPV6 = b"\x08\x06", b"\x08\x00", b"\x86\xdd"
 _DVR_MAC, _DVR_MASK = bytes.fromhex("fe1611000000"), bytes.fromhex("ffffff000000")
 _LOCAL_IN, _FORWARD = 1, 2
@@ -79,30 +80,44 @@ def mark(value: int) -> bytes:
 
 
 def static_requests() -> list[Request]:
-    """Both tables with all their sets, without ports."""
+    """Both tables with all their sets, without ports. What stands of it already is replaced, elements excepted."""
     found = [nft.add_table(family, TABLE) for family in (nft.NETDEV, nft.BRIDGE)]
     found += [nft.add_set(TABLE, spec, n) for n, spec in enumerate(SETS.values(), 1)]
-    chains = {
+    for name, hook in ((_INPUT, _LOCAL_IN), (_FORWARDED, _FORWARD)):
+        found.append(nft.add_base_chain(nft.BRIDGE, TABLE, name, hook, _PRIORITY, nft.ACCEPT))
+    chains = _static_chains()
+    for family, name in chains:
+        if name not in (_INPUT, _FORWARDED):
+            found.append(nft.add_chain(family, TABLE, name))
+    for family, name in chains:
+        found.append(nft.flush_chain(family, TABLE, name))
+    for (family, name), rules in chains.items():
+        found += [nft.add_rule(family, TABLE, name, rule) for rule in rules]
+    return found
+
+
+def static_counts() -> dict[tuple[int, str], int]:
+    """How many rules the chains have that are there from the start, by family and name."""
+    return {chain: len(rules) for chain, rules in _static_chains().items()}
+
+
+def _static_chains() -> dict[tuple[int, str], list[bytes]]:
+    iif = meta(nft.META_IIF)
+    chains: dict[str, Iterable[bytes]] = {
         "from_port": _from_port(),
         "to_member": _to_member(),
         "to_all": _to_all(),
         "from_tunnel": _from_tunnel(),
         "to_one": _to_one(),
+        # Nothing from a guest or a tunnel is for the host itself, whatever its addresses.
+        _INPUT: (iif + lookup(which) + verdict(nft.DROP) for which in ("ports", "tunnels")),
+        _FORWARDED: (
+            iif + lookup(which) + verdict(nft.GOTO, chain)
+            for which, chain in (("tunnels", "from_tunnel"), ("ports", "from_port"))
+        ),
     }
-    for name in chains:
-        found.append(nft.add_chain(nft.BRIDGE, TABLE, name))
-    for name, rules in chains.items():
-        found += [nft.add_rule(nft.BRIDGE, TABLE, name, rule) for rule in rules]
-    found.append(nft.add_chain(nft.NETDEV, TABLE, SERVE))
-    found += [nft.add_rule(nft.NETDEV, TABLE, SERVE, rule) for rule in _serve()]
-    found.append(nft.add_base_chain(nft.BRIDGE, TABLE, "input", _LOCAL_IN, _PRIORITY, nft.ACCEPT))
-    found.append(nft.add_base_chain(nft.BRIDGE, TABLE, "forward", _FORWARD, _PRIORITY, nft.ACCEPT))
-    iif = meta(nft.META_IIF)
-    # Nothing from a guest or a tunnel is for the host itself, whatever its addresses.
-    for which in ("ports", "tunnels"):
-        found.append(nft.add_rule(nft.BRIDGE, TABLE, "input", iif + lookup(which) + verdict(nft.DROP)))
-    for which, chain in (("tunnels", "from_tunnel"), ("ports", "from_port")):
-        found.append(nft.add_rule(nft.BRIDGE, TABLE, "forward", iif + lookup(which) + verdict(nft.GOTO, chain)))
+    found = {(nft.BRIDGE, name): list(rules) for name, rules in chains.items()}
+    found[nft.NETDEV, SERVE] = list(_serve())
     return found
 
 

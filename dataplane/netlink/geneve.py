@@ -62,6 +62,11 @@ class Geneve:
             self._device = link.ifindex
 
     @property
+    def device(self) -> int:
+        """The index of the host's device while segments use it, else 0."""
+        return self._device if self._segments else 0
+
+    @property
     def _alias(self) -> str:
         return f"{ALIAS}geneve/{self._settings.geneve_port}"
 
@@ -90,10 +95,18 @@ class Geneve:
     def disconnect(self, segment: Segment) -> None:
         """The last one takes the host's device away. Raises KernelError, OSError."""
         self._segments.pop(segment, None)
-        # Segments of an earlier agent that nobody has wanted again still use it.
-        if self._segments or any(link.kind == "dummy" for link in self._inherited.values()):
+        if self._in_use:
             self._route.demand([tc.receive_no_more(self._device, segment.tunnel_id, _about(segment))])
-        elif self._device:
+        self.release()
+
+    @property
+    def _in_use(self) -> bool:
+        """Segments of an earlier agent that nobody has wanted again still use it."""
+        return bool(self._segments) or any(link.kind == "dummy" for link in self._inherited.values())
+
+    def release(self) -> None:
+        """Take the host's device away if no segment uses it. Raises KernelError, OSError."""
+        if self._device and not self._in_use:
             self._device = 0
             self._route.demand([rtnl.delete_link(GENEVE_DEVICE)])
 

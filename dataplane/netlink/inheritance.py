@@ -1,58 +1,46 @@
-"""What an earlier agent has left in the kernel: it goes on serving, and what is wanted again is taken over as it is."""
+"""What stands and is in no book: an earlier agent's, or altered by somebody else. It goes on serving, and what is
+wanted (again) is taken over as it is."""
 
 from __future__ import annotations
 
-import struct
 from typing import NamedTuple
 
-from dataplane.netlink.channel import Channel
 from dataplane.netlink.filter import SETS
-from dataplane.netlink.names import ALIAS, PREFIXES, TABLE
-from dataplane.netlink.rtnl import Link, link_of, list_links
-from dataplane.netlink.wire import KernelError, Request, attributes, text
+from dataplane.netlink.names import ALIAS, PREFIXES
+from dataplane.netlink.namespaces import Found, namespaces
+from dataplane.netlink.rtnl import Link
+from dataplane.netlink.standing import ElementKey, Reader
+from dataplane.netlink.wire import KernelError
 
-_GET_ELEMENTS = 10 << 8 | 13
-_ELEMENTS, _KEY, _DATA, _VALUE = 3, 1, 2, 1
-_ENOENT = 2
+_EEXIST = 17
+TUNNELS = ("vxlan", "dummy")
+"""Kinds of the devices by which a segment's bridge sends to other hosts."""
 
 
 class Inheritance(NamedTuple):
-    """Devices by name, and elements of the sets; both shrink as they are taken over."""
+    """Devices by name, elements of the sets, routers' namespaces by name; all shrink as they are taken over."""
 
     devices: dict[str, Link]
-    elements: dict[tuple[str, bytes], bytes]
+    elements: dict[ElementKey, bytes]
+    namespaces: dict[str, Found]
+
+    def __bool__(self) -> bool:
+        return any(map(bool, self))
+
+    def take_device(self, name: str, alias: str) -> Link | None:
+        """Raises KernelError if the name is that of another object of ours."""
+        known = self.devices.get(name)
+        if known is not None and known.alias != alias:
+            raise KernelError(_EEXIST, f"there is one already, for {known.alias}", f"device {name} ({alias})")
+        return self.devices.pop(name, None)
 
 
-def read_inheritance(route: Channel, filters: Channel) -> Inheritance:
+def is_ours(link: Link) -> bool:
+    """By its alias; the name it was made with may have been changed."""
+    return link.alias.startswith(ALIAS) and (link.name.startswith(PREFIXES) or link.kind in ("bridge", *TUNNELS))
+
+
+def read_inheritance(reader: Reader, namespace_prefix: str) -> Inheritance:
     """Raises KernelError, OSError."""
-    links = map(link_of, route.dump(list_links()))
-    devices = {one.name: one for one in links if one.alias.startswith(ALIAS) and one.name.startswith(PREFIXES)}
-    elements: dict[tuple[str, bytes], bytes] = {}
-    for spec in SETS.values():
-        head = struct.pack(">BBH", spec.family, 0, 0) + text(1, TABLE) + text(2, spec.name)
-        try:
-            found = filters.dump(Request(_GET_ELEMENTS, 0, head, f"elements of nftables set {spec.name}"))
-        except KernelError as problem:
-            if problem.code != _ENOENT:
-                raise
-            continue
-        for message in found:
-            for element in _elements(attributes(message.body, 4).get(_ELEMENTS, b"")):
-                parts = attributes(element)
-                data = attributes(parts.get(_DATA, b"")).get(_VALUE, b"")
-                elements[spec.name, attributes(parts[_KEY])[_VALUE]] = data
-    return Inheritance(devices, elements)
-
-
-def _elements(data: bytes) -> list[bytes]:
-    """The contents of all list elements, which have one and the same attribute number."""
-    found, offset = [], 0
-    while offset + 4 <= len(data):
-        (length,) = struct.unpack_from("=H", data, offset)
-        if length < 4:
-            break
-        found.append(data[offset + 4 : offset + length])
-        offset += (length + 3) & ~3
-    return found
-
-
+    devices = {link.name: link for link in reader.links().values() if is_ours(link)}
+    return Inheritance(devices, reader.elements(SETS.values()), namespaces(namespace_prefix))

@@ -5,13 +5,13 @@ from __future__ import annotations
 import socket
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple
 
 from dataplane.model import NetworkType, Segment
 from dataplane.netlink import nft, rtnl
 from dataplane.netlink.book import NOTHING, Change
-from dataplane.netlink.channel import NETFILTER, ROUTE, Channel
+from dataplane.netlink.channel import ROUTE, Channel
 from dataplane.netlink.filter import SETS, leg_rules, number, static_requests
+from dataplane.netlink.filtering import Elements, FilterWork, Group, elements_group
 from dataplane.netlink.geneve import Geneve
 from dataplane.netlink.inheritance import Inheritance, read_inheritance
 from dataplane.netlink.items import (
@@ -43,91 +43,107 @@ from dataplane.netlink.names import (
     tunnel_name,
 )
 from dataplane.netlink.namespaces import Namespace
-from dataplane.netlink.nft import key_bytes
+from dataplane.netlink.notices import Notices
+from dataplane.netlink.places import LegDevices, Places, SegmentDevices
 from dataplane.netlink.settings import NetlinkSettings
+from dataplane.netlink.standing import Reader, read_links
+from dataplane.netlink.traces import without_chain
 from dataplane.netlink.wire import KernelError, Request
 
 _LEG_MTU = 9000
-_EEXIST = 17
-_TRANSACTION_BYTES = 4 << 20
-
-
-class _SegmentDevices(NamedTuple):
-    bridge: int
-    tunnel: int
-    has_hosts: bool
-    """Whether the tunnel device itself knows where each MAC is, as a VXLAN device does."""
-
-
-class _LegDevices(NamedTuple):
-    outside: int
-    inside: int
-    router_id: str
-    mark: bytes
 
 
 Work = list[tuple[Item, Request]]
 
 
 class Installer:
-    """One thread at a time."""
+    """One thread at a time. Owns its sockets, `reader` and `notices`."""
 
-    def __init__(self, settings: NetlinkSettings) -> None:
+    def __init__(self, settings: NetlinkSettings, notices: Notices) -> None:
         """In the host's network namespace. Raises OSError."""
         self._settings = settings
-        self._route = Channel(ROUTE)
-        self._filter = Channel(NETFILTER)
-        self._segments: dict[Segment, _SegmentDevices] = {}
-        self._legs: dict[str, _LegDevices] = {}
+        self._segments: dict[Segment, SegmentDevices] = {}
+        self._legs: dict[str, LegDevices] = {}
         self._legs_by_mark: dict[bytes, str] = {}
         self._routers: dict[str, Namespace] = {}
-        self._inherited = Inheritance({}, {})
-        self._geneve = Geneve(settings, self._route)
         self._failed: dict[Item, str] = {}
+        self._inherited = Inheritance({}, {}, {})
+        self._notices = notices
+        self._route = Channel(ROUTE)
+        self._geneve = Geneve(settings, self._route)
+        self.reader = Reader()
+        self._filter = FilterWork(self.reader)
 
     def close(self) -> None:
         """What is installed stays."""
+        self._notices.close()
         self._route.close()
         self._filter.close()
+        self.reader.close()
         for router in self._routers.values():
             router.close()
         self._routers.clear()
 
+    @property
+    def places(self) -> Places:
+        return Places(self._segments, self._legs, self._routers, self._geneve.device)
+
+    @property
+    def inherited(self) -> Inheritance:
+        """What stands and is in no book; whoever removes such a thing takes it out."""
+        return self._inherited
+
     # -- before anything
 
     def prepare(self) -> None:
-        """The filter's fixed part, if it is not there; else what there is already. Raises KernelError, OSError."""
-        try:
-            self._transact(static_requests())
-        except KernelError as failure:
-            if failure.code != _EEXIST:
-                raise
-        self._inherited = read_inheritance(self._route, self._filter)
+        """The filter's fixed part; what there is already is read. Raises KernelError, OSError."""
+        self._notices.open(self._filter.number)
+        self.prepare_filter()
+        self._inherited = read_inheritance(self.reader, self._settings.namespace_prefix)
         self._geneve.inherit(self._inherited.devices)
 
-    def _transact(self, requests: Sequence[Request]) -> None:
-        if requests:
-            self._filter.transact(requests, nft.BEGIN, nft.END)
+    def prepare_filter(self) -> None:
+        """Make the filter's fixed part, or put it back. Raises KernelError, OSError."""
+        self._filter.transact(static_requests())
+
+    def dismiss(self, requests: Sequence[Request], filters: Sequence[Request]) -> dict[int, KernelError]:
+        """Remove what is in no book: devices and entries one by one (returns the refused), of the filter all or
+        nothing. Raises KernelError, OSError."""
+        with self._notices.muted():
+            refused = self._route.submit(requests)
+            self._filter.transact_in_parts(filters)
+        return refused
+
+    def release_geneve(self) -> None:
+        """The host's Geneve device goes with the last segment that used it, whoever made that. Raises KernelError,
+        OSError."""
+        self._geneve.release()
 
     # -- changes
 
     def apply(self, changes: Sequence[Change]) -> dict[Item, str]:
         """Carry the changes out; returns what failed and why, by object. Raises OSError if the kernel does not answer.
         """
+        with self._notices.muted():
+            return self._apply(changes)
+
+    def _apply(self, changes: Sequence[Change]) -> dict[Item, str]:
         self._failed = {}
         added, removed = _by_kind(changes, gone=False), _by_kind(changes, gone=True)
         self._each(added[SegmentItem], lambda change: self._add_segment(change.item))
         self._each(added[RouterItem], lambda change: self._add_router(change.item))
         self._each(added[LegItem], self._add_leg)
-        self._filter_work(self._filter_additions([*added[TapItem], *added[ElementItem]]))
+        self._filter_all(self._filter_additions([*added[TapItem], *added[ElementItem]]))
         self._do(self._route, self._enslave(added[TapItem]))
+        refused = (change.item for change in added[TapItem] if change.item in self._failed)
+        self._filter_all([Group([tap], without_chain(tap.ifindex)) for tap in refused if isinstance(tap, TapItem)])
         self._do(self._route, self._forwarding([*added[MacItem], *added[FloodItem]]))
         self._in_routers([*added[RouteItem], *added[RuleItem]])
         self._forget_resolved([*added[ElementItem], *removed[ElementItem]])
         self._in_routers([*removed[RouteItem], *removed[RuleItem]])
         self._do(self._route, self._forwarding([*removed[MacItem], *removed[FloodItem]]))
         self._do(self._route, self._release(removed[TapItem]))
-        self._filter_work(self._filter_removals([*removed[TapItem], *removed[ElementItem]]))
+        self._filter_all(self._filter_removals([*removed[TapItem], *removed[ElementItem]]))
         self._each(removed[LegItem], self._remove_leg)
         self._each(removed[RouterItem], lambda change: self._remove_router(change.item))
         self._each(removed[SegmentItem], lambda change: self._remove_segment(change.item))
@@ -144,51 +160,52 @@ class Installer:
         if not work:
             return
         refused = channel.submit([request for _, request in work])
-        for index, problem in refused.items():
-            self._failed[work[index][0]] = str(problem)
+        for index in sorted(refused):
+            # What comes after the first of an object is its consequence.
+            self._failed.setdefault(work[index][0], str(refused[index]))
 
     # -- segments
 
     def _add_segment(self, item: Item) -> None:
         assert isinstance(item, SegmentItem)
         segment, settings = item.segment, self._settings
-        bridge, tunnel, alias = bridge_name(segment), tunnel_name(segment), ALIAS + segment_id(segment)
-        known = [self._inherited.devices.pop(name, None) for name in (bridge, tunnel)]
-        ours = [link for link in known if link is not None and link.alias == alias and link.up]
+        alias = ALIAS + segment_id(segment)
         vxlan = segment.network_type is NetworkType.VXLAN
-        if len(ours) == 2 and ours[1].master == ours[0].ifindex and ours[1].mtu == settings.tunnel_mtu:
-            if not vxlan:
-                self._geneve.connect(segment, ours[1].ifindex)
-            self._segments[segment] = _SegmentDevices(ours[0].ifindex, ours[1].ifindex, vxlan)
-            return
-        self._route.demand([rtnl.delete_link(link.name) for link in known if link is not None])
-        self._route.demand([rtnl.add_bridge(bridge, alias)])
+        self._segments.pop(segment, None)
+        bridge, tunnel = bridge_name(segment), tunnel_name(segment)
+        old_bridge, old_tunnel = (self._inherited.take_device(name, alias) for name in (bridge, tunnel))
+        made: list[Request] = []
         try:
-            bridge_index = socket.if_nametoindex(bridge)
-            self._route.demand(_finish(bridge_index, alias, bridge))
-            index = self._add_vxlan(segment, bridge_index) if vxlan else self._geneve.add_device(segment, bridge_index)
-            self._transact(list(nft.add_elements(TABLE, SETS["tunnels"], [(number(index), b"")])))
+            if old_bridge is None:
+                self._route.demand([rtnl.add_bridge(bridge, alias)])
+                made.append(rtnl.delete_index(socket.if_nametoindex(bridge), bridge))
+            bridge_index = socket.if_nametoindex(bridge) if old_bridge is None else old_bridge.ifindex
+            self._route.demand([rtnl.keep_bridge(bridge_index, bridge), *_finish(bridge_index, alias, bridge)])
+            identity = rtnl.Vxlan(segment.tunnel_id, settings.tunnel_address, settings.vxlan_port) if vxlan else None
+            if old_tunnel is not None and old_tunnel.vxlan != identity:
+                self._route.demand([rtnl.delete_index(old_tunnel.ifindex, tunnel)])
+                old_tunnel = None
+            if old_tunnel is not None:
+                index = old_tunnel.ifindex
+            elif identity is not None:
+                self._route.demand([rtnl.add_vxlan(tunnel, alias, bridge_index, identity, settings.tunnel_mtu)])
+                index = socket.if_nametoindex(tunnel)
+            else:
+                index = self._geneve.add_device(segment, bridge_index)
+            made += [rtnl.delete_index(index, tunnel)] if old_tunnel is None else []
+            self._filter.transact(list(nft.add_elements(TABLE, SETS["tunnels"], [(number(index), b"")])))
+            self._inherited.elements.pop(("tunnels", number(index)), None)
+            if old_tunnel is not None:
+                joined = rtnl.enslave(index, bridge_index, tunnel)
+                self._route.demand([joined, rtnl.set_mtu(index, settings.tunnel_mtu, tunnel)])
+                self._route.demand([rtnl.keep_vxlan(index, tunnel)] if vxlan else [])
             self._route.demand([rtnl.no_learning(index, tunnel), *_finish(index, alias, tunnel)])
             if not vxlan:
                 self._geneve.connect(segment, index)
         except (KernelError, OSError):
-            self._route.submit([rtnl.delete_link(tunnel), rtnl.delete_link(bridge)])
+            self._route.submit(made[::-1])
             raise
-        self._segments[segment] = _SegmentDevices(bridge_index, index, vxlan)
-
-    def _add_vxlan(self, segment: Segment, bridge: int) -> int:
-        name, settings = tunnel_name(segment), self._settings
-        request = rtnl.add_vxlan(
-            name,
-            ALIAS + segment_id(segment),
-            bridge,
-            segment.tunnel_id,
-            settings.tunnel_address,
-            settings.vxlan_port,
-            settings.tunnel_mtu,
-        )
-        self._route.demand([request])
-        return socket.if_nametoindex(name)
+        self._segments[segment] = SegmentDevices(bridge_index, index, vxlan)
 
     def _remove_segment(self, item: Item) -> None:
         assert isinstance(item, SegmentItem)
@@ -198,38 +215,62 @@ class Installer:
         if not devices.has_hosts:
             self._geneve.disconnect(item.segment)
         self._route.demand(
-            [rtnl.delete_link(tunnel_name(item.segment)), rtnl.delete_link(bridge_name(item.segment))]
+            [
+                rtnl.delete_index(devices.tunnel, tunnel_name(item.segment)),
+                rtnl.delete_index(devices.bridge, bridge_name(item.segment)),
+            ]
         )
-        self._transact(list(nft.delete_elements(TABLE, SETS["tunnels"], [(number(devices.tunnel), b"")])))
+        gone = [(number(devices.tunnel), b"")]
+        self._filter_all([elements_group([item], "tunnels", gone, [])])
 
     # -- routers
 
     def _add_router(self, item: Item) -> None:
         assert isinstance(item, RouterItem)
-        self._routers[item.router_id] = Namespace(namespace_name(self._settings.namespace_prefix, item.router_id))
+        known = self._routers.get(item.router_id)
+        if known is not None:
+            known.name_again()
+            return
+        name = namespace_name(self._settings.namespace_prefix, item.router_id)
+        router = Namespace(name, ALIAS + item.router_id)
+        try:
+            self._notices.follow(item.router_id, router)
+        except OSError:
+            router.remove()
+            raise
+        self._routers[item.router_id] = router
+        self._inherited.namespaces.pop(name, None)
 
     def _remove_router(self, item: Item) -> None:
         assert isinstance(item, RouterItem)
         router = self._routers.pop(item.router_id, None)
         if router is not None:
+            self._notices.unfollow(item.router_id)
             router.remove()
 
     def _add_leg(self, change: Change) -> None:
         assert isinstance(change.item, LegItem) and isinstance(change.after, Leg)
         subnet_id, leg = change.item.subnet_id, change.after
+        self._legs.pop(subnet_id, None)
         router, segment = self._routers.get(leg.router_id), self._segments.get(leg.segment)
         if router is None or segment is None:
             raise KernelError(19, f"no place for the router's leg in subnet {subnet_id}")
         name, inside = leg_name(subnet_id), leg_inside(subnet_id)
         about = f"router leg {name} in subnet {subnet_id}"
-        known = self._inherited.devices.pop(name, None)
+        known = self._inherited.take_device(name, ALIAS + subnet_id)
         twin = self._inside(router, inside)
-        if known is None or twin is None or known.master != segment.bridge or twin.mac != leg.mac:
+        if known is not None and twin is None:
+            self._route.demand([rtnl.delete_index(known.ifindex, name)])
+            known = None
+        if known is None:
             make = rtnl.add_leg(name, inside, leg.mac, router.fd, segment.bridge, _LEG_MTU, about)
-            self._route.demand([*([rtnl.delete_link(name)] if known is not None else []), make])
+            self._route.demand([make])
+        index = socket.if_nametoindex(name) if known is None else known.ifindex
         try:
-            index = socket.if_nametoindex(name)
-            self._transact(_chain(index, name, leg_rules(leg.mark)))
+            if twin is not None and known is not None:
+                self._route.demand([rtnl.enslave(index, segment.bridge, about)])
+                router.channel.demand([rtnl.set_mac(twin.ifindex, leg.mac, about)] if twin.mac != leg.mac else [])
+            self._filter.transact(_chain(index, name, leg_rules(leg.mark)))
             self._route.demand([rtnl.no_learning(index, about), *_finish(index, ALIAS + subnet_id, about)])
             born = self._inside(router, inside)
             inside_index = born.ifindex if born is not None else 0
@@ -237,14 +278,13 @@ class Installer:
             if leg.address:
                 router.channel.demand([rtnl.add_address(inside_index, leg.address)])
         except (KernelError, OSError):
-            self._route.submit([rtnl.delete_link(name)])
+            self._route.submit([rtnl.delete_index(index, name)] if known is None else [])
             raise
-        self._legs[subnet_id] = _LegDevices(index, inside_index, leg.router_id, number(leg.mark))
+        self._legs[subnet_id] = LegDevices(index, inside_index, leg.router_id, number(leg.mark))
         self._legs_by_mark[number(leg.mark)] = subnet_id
 
     def _inside(self, router: Namespace, name: str) -> rtnl.Link | None:
-        links = map(rtnl.link_of, router.channel.dump(rtnl.list_links()))
-        return next((link for link in links if link.name == name), None)
+        return read_links(router.channel).get(name)
 
     def _remove_leg(self, change: Change) -> None:
         assert isinstance(change.item, LegItem)
@@ -252,8 +292,8 @@ class Installer:
         if leg is None:
             return
         self._legs_by_mark.pop(leg.mark, None)
-        self._route.demand([rtnl.delete_link(leg_name(change.item.subnet_id))])
-        self._transact(_without_chain(leg.outside))
+        self._route.demand([rtnl.delete_index(leg.outside, leg_name(change.item.subnet_id))])
+        self._filter.transact(without_chain(leg.outside))
 
     def _in_routers(self, changes: Iterable[Change]) -> None:
         """Routes and rules, in few sends per router."""
@@ -305,11 +345,7 @@ class Installer:
         work: Work = []
         for item, _, after in added:
             if isinstance(item, TapItem) and isinstance(after, Tap) and item not in self._failed:
-                segment = self._segments.get(after.segment)
-                if segment is None:
-                    self._failed[item] = f"device {after.name}: its segment has no bridge"
-                    continue
-                about = f"device {after.name}"
+                segment, about = self._segments[after.segment], f"device {after.name}"
                 work.append((item, rtnl.enslave(item.ifindex, segment.bridge, about)))
                 work.append((item, rtnl.no_learning(item.ifindex, about)))
                 work.append((item, rtnl.set_up(item.ifindex, about)))
@@ -344,7 +380,7 @@ class Installer:
                 work += [(item, request) for request in self._flood(item, segment, gone=after is NOTHING)]
         return work
 
-    def _flood(self, item: FloodItem, segment: _SegmentDevices, *, gone: bool) -> list[Request]:
+    def _flood(self, item: FloodItem, segment: SegmentDevices, *, gone: bool) -> list[Request]:
         if segment.has_hosts:
             return [(rtnl.delete_flood if gone else rtnl.add_flood)(segment.tunnel, item.host)]
         if gone:
@@ -359,98 +395,65 @@ class Installer:
         leg = self._legs.get(via.leg)
         return via.ifindex or (leg.outside if leg is not None else 0)
 
-    def _mac_here(self, segment: _SegmentDevices, mac: bytes, via: Via) -> Request:
+    def _mac_here(self, segment: SegmentDevices, mac: bytes, via: Via) -> Request:
         if via.host and segment.has_hosts:
             return rtnl.add_remote_mac(segment.tunnel, mac, via.host)
         return rtnl.add_local_mac(segment.tunnel if via.host else self._device(via), mac)
 
-    def _mac_gone(self, segment: _SegmentDevices, mac: bytes, via: Via) -> list[Request]:
+    def _mac_gone(self, segment: SegmentDevices, mac: bytes, via: Via) -> list[Request]:
         if via.host and segment.has_hosts:
             return rtnl.delete_remote_mac(segment.tunnel, mac)
         return [rtnl.delete_local_mac(segment.tunnel if via.host else self._device(via), mac)]
 
     # -- the filter
 
-    def _filter_additions(self, added: Iterable[Change]) -> list[tuple[list[Item], list[Request]]]:
-        """Groups of requests, each with the objects it is about."""
-        groups: list[tuple[list[Item], list[Request]]] = []
-        gone: dict[str, list[tuple[bytes, bytes]]] = {}
-        new: dict[str, list[tuple[bytes, bytes]]] = {}
+    def _filter_all(self, groups: Sequence[Group]) -> None:
+        self._failed.update(self._filter.do(groups))
+
+    def _filter_additions(self, added: Iterable[Change]) -> list[Group]:
+        groups: list[Group] = []
+        gone: dict[str, Elements] = {}
+        new: dict[str, Elements] = {}
         items: dict[str, list[Item]] = {}
         for item, before, after in added:
             if isinstance(item, TapItem) and isinstance(after, Tap):
-                groups.append(([item], _chain(item.ifindex, after.name, after.rules)))
+                if after.segment not in self._segments:
+                    self._failed[item] = f"device {after.name}: its segment has no bridge"
+                    continue
+                # A chain stays with the name that its device had, beside the one it gets.
+                renamed = isinstance(before, Tap) and before.name != after.name
+                unknown = ("ports", number(item.ifindex)) in self._inherited.elements
+                old = without_chain(item.ifindex) if renamed or unknown else []
+                groups.append(Group([item], [*old, *_chain(item.ifindex, after.name, after.rules)]))
             elif isinstance(item, ElementItem):
-                key = self._key(item)
+                key = self.places.key_of(item)
                 if key is None:
                     self._failed[item] = "the device it is about is not there"
                     continue
                 stands = self._inherited.elements.pop((item.set_name, key), None)
                 if stands is not None and before is NOTHING:
-                    if stands == _data(after):
+                    if stands == data_of(after):
                         continue
                     gone.setdefault(item.set_name, []).append((key, stands))
                 elif before is not NOTHING:
-                    gone.setdefault(item.set_name, []).append((key, _data(before)))
-                new.setdefault(item.set_name, []).append((key, _data(after)))
+                    gone.setdefault(item.set_name, []).append((key, data_of(before)))
+                new.setdefault(item.set_name, []).append((key, data_of(after)))
                 items.setdefault(item.set_name, []).append(item)
-        for name, elements in new.items():
-            requests = [
-                *nft.delete_elements(TABLE, SETS[name], gone.get(name, ())),
-                *nft.add_elements(TABLE, SETS[name], elements),
-            ]
-            groups.append((items[name], requests))
+        groups += [elements_group(items[name], name, gone.get(name, []), new[name]) for name in new]
         return groups
 
-    def _filter_removals(self, removed: Iterable[Change]) -> list[tuple[list[Item], list[Request]]]:
-        groups: list[tuple[list[Item], list[Request]]] = []
-        gone: dict[str, list[tuple[bytes, bytes]]] = {}
+    def _filter_removals(self, removed: Iterable[Change]) -> list[Group]:
+        groups: list[Group] = []
+        gone: dict[str, Elements] = {}
         items: dict[str, list[Item]] = {}
         for item, before, _ in removed:
             if isinstance(item, TapItem):
-                groups.append(([item], _without_chain(item.ifindex)))
-            elif isinstance(item, ElementItem) and (key := self._key(item)) is not None:
-                gone.setdefault(item.set_name, []).append((key, _data(before)))
+                groups.append(Group([item], without_chain(item.ifindex)))
+            elif isinstance(item, ElementItem) and (key := self.places.key_of(item)) is not None:
+                gone.setdefault(item.set_name, []).append((key, data_of(before)))
                 items.setdefault(item.set_name, []).append(item)
-        for name, elements in gone.items():
-            groups.append((items[name], list(nft.delete_elements(TABLE, SETS[name], elements))))
+        groups += [elements_group(items[name], name, gone[name], []) for name in gone]
         return groups
-
-    def _filter_work(self, groups: list[tuple[list[Item], list[Request]]]) -> None:
-        """All in one transaction; if it is refused, each group for itself, so that one does not keep the others."""
-        if not groups:
-            return
-        try:
-            self._transact_in_parts([request for _, requests in groups for request in requests])
-        except KernelError:
-            for items, requests in groups:
-                try:
-                    self._transact_in_parts(requests)
-                except KernelError as problem:
-                    self._failed.update((item, str(problem)) for item in items)
-
-    def _transact_in_parts(self, requests: Sequence[Request]) -> None:
-        """One transaction, but for what is too large for one message to the kernel."""
-        part: list[Request] = []
-        size = 0
-        for request in requests:
-            size += len(request.body)
-            if size > _TRANSACTION_BYTES and part:
-                self._transact(part)
-                part, size = [], len(request.body)
-            part.append(request)
-        self._transact(part)
-
-    def _key(self, item: ElementItem) -> bytes | None:
-        match item.device:
-            case None:
-                return item.key
-            case Segment():
-                segment = self._segments.get(item.device)
-                return None if segment is None else key_bytes(number(segment.tunnel), item.key)
-            case _:
-                leg = self._legs.get(item.device)
-                return None if leg is None else key_bytes(item.key, number(leg.outside))
 
 
 def _by_kind(changes: Sequence[Change], *, gone: bool) -> dict[type, list[Change]]:
@@ -465,7 +468,7 @@ def _finish(index: int, alias: str, about: str) -> list[Request]:
     return [rtnl.set_alias(index, alias), rtnl.no_ipv6_address(index, about), rtnl.set_up(index, about)]
 
 
-def _data(value: Value | object) -> bytes:
+def data_of(value: Value | object) -> bytes:
     return value if isinstance(value, bytes) else b""
 
 
@@ -476,13 +479,3 @@ def _chain(index: int, device: str, rules: Iterable[bytes]) -> list[Request]:
         nft.flush_chain(nft.NETDEV, TABLE, chain),
     ]
     return requests + [nft.add_rule(nft.NETDEV, TABLE, chain, rule) for rule in rules]
-
-
-def _without_chain(index: int) -> list[Request]:
-    """Some kernels remove a chain with its device; so it is made first, which is nothing if it is there."""
-    chain = port_chain(index)
-    return [
-        nft.add_chain(nft.NETDEV, TABLE, chain),
-        nft.flush_chain(nft.NETDEV, TABLE, chain),
-        nft.delete_chain(nft.NETDEV, TABLE, chain),
-    ]

@@ -17,10 +17,14 @@ _TURN_S = 0.5
 
 
 class Links:
-    """Thread safe. `changed` is called in the thread that listens, with the devices before and after."""
+    """Thread safe. Both are called in the thread that listens: `changed` with the devices before and after, `stirred`
+    with the index of a bridge port whose settings may have changed."""
 
-    def __init__(self, changed: Callable[[Link | None, Link | None], None]) -> None:
+    def __init__(
+        self, changed: Callable[[Link | None, Link | None], None], stirred: Callable[[int], None] = lambda _: None
+    ) -> None:
         self._changed = changed
+        self._stirred = stirred
         self._lock = threading.Lock()
         self._by_index: dict[int, Link] = {}
         self._by_name: dict[str, Link] = {}
@@ -109,9 +113,12 @@ class Links:
 
     def _take(self, data: bytes) -> None:
         for message in messages(data):
-            if message.kind not in (NEW_LINK, DEL_LINK) or is_bridge_notice(message):
+            if message.kind not in (NEW_LINK, DEL_LINK):
                 continue
             link = link_of(message)
+            if is_bridge_notice(message):
+                self._stirred(link.ifindex)
+                continue
             after = link if message.kind == NEW_LINK else None
             with self._lock:
                 before = self._by_index.get(link.ifindex)

@@ -11,6 +11,7 @@ ALIAS = "aca:"
 TABLE = "aca"
 """Name of our nftables tables."""
 PREFIXES = ("acb", "acv", "acl", "acg")
+LEG_OUTSIDE, LEG_INSIDE = "acl", "acr"
 GENEVE_DEVICE = "acgeneve"
 """The one device that all Geneve tunnels of the host go through."""
 
@@ -33,12 +34,12 @@ def tunnel_name(segment: Segment) -> str:
 
 def leg_name(subnet_id: str) -> str:
     """The end of a router's leg that is in the bridge."""
-    return "acl" + _digits(subnet_id)
+    return LEG_OUTSIDE + _digits(subnet_id)
 
 
 def leg_inside(subnet_id: str) -> str:
     """The end that is in the router's namespace."""
-    return "acr" + _digits(subnet_id)
+    return LEG_INSIDE + _digits(subnet_id)
 
 
 def namespace_name(prefix: str, router_id: str) -> str:

@@ -2,12 +2,30 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import os
+import re
+import socket
 import threading
 from pathlib import Path
+from typing import NamedTuple
 
-from dataplane.netlink.channel import ROUTE, Channel, bind_mount, enter_namespace, in_thread, new_namespace, unmount
+from dataplane.netlink.channel import (
+    ROUTE,
+    Channel,
+    bind_mount,
+    enter_namespace,
+    in_thread,
+    listen_to,
+    new_namespace,
+    unmount,
+)
+from dataplane.netlink.names import ALIAS, LEG_INSIDE
+from dataplane.netlink.rtnl import get_link, link_of, list_links, set_alias
+from dataplane.netlink.wire import KernelError
 
+_LOOPBACK = 1
 DIRECTORY = Path("/run/netns")
 _SETTINGS = {
     "ip_forward": 1,
@@ -29,19 +47,31 @@ _SETTINGS = {
 
 
 class Namespace:
-    """A router's namespace, with a netlink socket in it. Closing leaves the namespace; removing ends it."""
+    """A router's namespace, with a netlink socket in it. Closing leaves the namespace; removing ends it.
 
-    def __init__(self, name: str) -> None:
-        """Make it, or enter it if it is there. Raises OSError; then nothing is left that was made."""
+    Its loopback device has an alias by which it is known again.
+    """
+
+    def __init__(self, name: str, alias: str) -> None:
+        """Make it, or enter it if it is there. Raises OSError, also if it is another's; then nothing is left that was
+        made."""
         self.path = DIRECTORY / name
+        self.alias = alias
         if self.path.exists():
             try:
                 self.channel, self.fd = in_thread(self._enter)
-            except OSError:
+            except OSError as problem:
                 # A file that no namespace is mounted on: what was left by somebody who was interrupted.
+                if problem.errno != errno.EINVAL:
+                    raise
                 remove_namespace(name)
             else:
-                return
+                found = namespace_alias(self.channel)
+                if found == alias:
+                    return
+                self.close()
+                whose = found or "somebody else"
+                raise FileExistsError(errno.EEXIST, f"network namespace {name} belongs to {whose}")
         DIRECTORY.mkdir(parents=True, exist_ok=True)
         self.path.touch(mode=0o444, exist_ok=False)
         try:
@@ -50,14 +80,49 @@ class Namespace:
             remove_namespace(self.path.name)
             raise
 
+    @property
+    def is_named(self) -> bool:
+        """Whether the name still leads to this namespace: it lives on without, until it is closed."""
+        try:
+            named, own = self.path.stat(), os.fstat(self.fd)
+        except OSError:
+            return False
+        return (named.st_dev, named.st_ino) == (own.st_dev, own.st_ino)
+
+    def name_again(self) -> None:
+        """Raises OSError if the name is another's."""
+        if self.is_named:
+            return
+        with contextlib.suppress(FileNotFoundError):
+            if self.path.stat().st_dev == os.fstat(self.fd).st_dev:
+                raise FileExistsError(errno.EEXIST, f"network namespace {self.path.name} belongs to somebody else")
+        DIRECTORY.mkdir(parents=True, exist_ok=True)
+        self.path.touch(mode=0o444, exist_ok=True)
+        bind_mount(f"/proc/self/fd/{self.fd}", str(self.path))
+
+    def listening(self, groups: int) -> socket.socket:
+        """A netlink socket in there that gets these groups' notices. Raises OSError."""
+        return in_thread(lambda: self._listen(groups))
+
+    def _listen(self, groups: int) -> socket.socket:
+        enter_namespace(self.fd)
+        return listen_to(ROUTE, groups)
+
     def _make(self) -> tuple[Channel, int]:
         new_namespace()
         own = f"/proc/self/task/{threading.get_native_id()}/ns/net"
-        bind_mount(own, str(self.path))
         Path("/proc/sys/net/ipv6/conf/default/disable_ipv6").write_text("1")
         for name, value in _SETTINGS.items():
             Path("/proc/sys/net/ipv4", name).write_text(str(value))
-        return Channel(ROUTE), os.open(own, os.O_RDONLY | os.O_CLOEXEC)
+        channel = Channel(ROUTE)
+        try:
+            channel.demand([set_alias(_LOOPBACK, self.alias)])
+            # Last: what has the name has the alias.
+            bind_mount(own, str(self.path))
+            return channel, os.open(own, os.O_RDONLY | os.O_CLOEXEC)
+        except BaseException:
+            channel.close()
+            raise
 
     def _enter(self) -> tuple[Channel, int]:
         fd = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
@@ -73,8 +138,10 @@ class Namespace:
         os.close(self.fd)
 
     def remove(self) -> None:
+        named = self.is_named
         self.close()
-        remove_namespace(self.path.name)
+        if named:
+            remove_namespace(self.path.name)
 
 
 def remove_namespace(name: str) -> None:
@@ -88,7 +155,43 @@ def remove_namespace(name: str) -> None:
     path.unlink(missing_ok=True)
 
 
-def namespaces(prefix: str) -> list[str]:
+class Found(NamedTuple):
+    """A namespace that is a router's: its alias, and the names of the legs in it."""
+
+    alias: str
+    legs: tuple[str, ...]
+
+
+def namespaces(prefix: str) -> dict[str, Found]:
+    """The routers' namespaces by name: of those whose name is prefix and digits, those that have an alias of ours.
+    Raises OSError."""
     if not DIRECTORY.exists():
-        return []
-    return sorted(path.name for path in DIRECTORY.iterdir() if path.name.startswith(prefix))
+        return {}
+    pattern = re.compile(re.escape(prefix) + "[0-9a-f]{11}")
+    names = sorted(path.name for path in DIRECTORY.iterdir() if pattern.fullmatch(path.name))
+    found = in_thread(lambda: [(name, _look_into(name)) for name in names]) if names else []
+    return {name: one for name, one in found if one.alias.startswith(ALIAS)}
+
+
+def _look_into(name: str) -> Found:
+    try:
+        fd = os.open(DIRECTORY / name, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            enter_namespace(fd)
+        finally:
+            os.close(fd)
+        channel = Channel(ROUTE)
+        try:
+            links = [link_of(message) for message in channel.dump(list_links())]
+        finally:
+            channel.close()
+    except (OSError, KernelError):
+        return Found("", ())
+    legs = tuple(link.name for link in links if link.name.startswith(LEG_INSIDE))
+    return Found(next((link.alias for link in links if link.ifindex == _LOOPBACK), ""), legs)
+
+
+def namespace_alias(channel: Channel) -> str:
+    """The alias of the loopback device. Raises KernelError, OSError."""
+    (loopback,) = channel.look_up([get_link(_LOOPBACK)])
+    return link_of(loopback).alias if loopback is not None else ""

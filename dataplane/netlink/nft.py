@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
-from dataplane.netlink.wire import CREATE, EXCL, Request, attribute, be32, nested, text
+from dataplane.netlink.wire import CREATE, Request, attribute, be32, nested, text
 
 BRIDGE, NETDEV = 7, 5
 DROP, ACCEPT, JUMP, GOTO = 0, 1, -3, -4
@@ -198,7 +198,7 @@ def add_set(table: str, spec: SetSpec, number: int) -> Request:
         orders += _byte_order(1, spec.data)
     if orders:
         body += attribute(13, orders)
-    return _request(_NEW_SET, spec.family, CREATE | EXCL, body + be32(10, number), f"nftables set {spec.name}")
+    return _request(_NEW_SET, spec.family, CREATE, body + be32(10, number), f"nftables set {spec.name}")
 
 
 def _byte_order(which: int, part: tuple[int, int]) -> bytes:

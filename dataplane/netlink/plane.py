@@ -6,7 +6,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from dataplane.base import (
     Applied,
@@ -41,16 +41,21 @@ from dataplane.model import (
     Wanted,
 )
 from dataplane.netlink.book import Book, Change
-from dataplane.netlink.dhcp import DhcpSockets, send_frame
+from dataplane.netlink.filter import number
 from dataplane.netlink.geneve import why_no_geneve
 from dataplane.netlink.installer import Installer
-from dataplane.netlink.items import Item, MacItem, TapItem
+from dataplane.netlink.items import ElementItem, Item
 from dataplane.netlink.links import Links
-from dataplane.netlink.names import bridge_name, mark_of, segment_id
+from dataplane.netlink.names import mark_of, segment_id
+from dataplane.netlink.nft import key_bytes
+from dataplane.netlink.notices import Notices, Suspicion
 from dataplane.netlink.population import Population
 from dataplane.netlink.render import neighbor_items, only_items, port_items, router_items, subnet_items
 from dataplane.netlink.rtnl import Link
 from dataplane.netlink.settings import NetlinkSettings
+from dataplane.netlink.sockets import DHCP_REQUESTS, PacketSockets, send_frame
+from dataplane.netlink.unknown import UnknownTargets
+from dataplane.netlink.upkeep import Upkeep
 from dataplane.netlink.wire import KernelError
 from dataplane.netlink.wiring import Wiring
 
@@ -58,6 +63,7 @@ _AGAIN_AFTER_S = 5.0
 _CLOSE_WAIT_S = 0.5
 _TUNNELS = frozenset({NetworkType.VXLAN, NetworkType.GENEVE})
 _log = logging.getLogger(__name__)
+_T = TypeVar("_T")
 
 
 class NetlinkDataPlane(DataPlane):
@@ -69,15 +75,18 @@ class NetlinkDataPlane(DataPlane):
         self._lock = threading.RLock()
         self._book = Book()
         self._population = Population()
-        self._links = Links(self._on_link)
+        self._links = Links(self._on_link, self._on_port_setting)
         self._own_devices = PortDevices(settings.devices)
         self._wiring = Wiring(self._links, self._own_devices)
-        self._sockets = DhcpSockets(self._hand_up)
+        self._sockets = PacketSockets("netlink-dhcp", DHCP_REQUESTS, self._hand_up)
+        self._unknown = UnknownTargets(lambda punt: self._listener(punt), self._address_of, settings.on_demand)
         self._dhcp: set[str] = set()
         self._routers: dict[str, RouterWanted] = {}
         self._router_of: dict[str, str] = {}
         self._marks: dict[int, str] = {}
         self._installer: Installer | None = None
+        self._notices: Notices | None = None
+        self._upkeep: Upkeep | None = None
         self._listener: Callable[[Event], None] = lambda event: None
         self._closing = threading.Event()
         self._starter = threading.Thread(target=self._bring_up, name="netlink-start", daemon=True)
@@ -89,6 +98,7 @@ class NetlinkDataPlane(DataPlane):
     def open(self, listener: Callable[[Event], None]) -> None:
         self._listener = listener
         self._sockets.start()
+        self._unknown.start()
         self._starter.start()
 
     def close(self) -> None:
@@ -96,10 +106,13 @@ class NetlinkDataPlane(DataPlane):
         if self._starter.is_alive():
             self._starter.join(1.0)
         self._sockets.close()
+        self._unknown.close()
         self._links.close()
+        if self._notices is not None:
+            self._notices.close()
         # What is in hand ends at its next request; it is not waited for longer than that.
         held = self._lock.acquire(timeout=_CLOSE_WAIT_S)
-        installer, self._installer = self._installer, None
+        installer, self._installer, self._upkeep = self._installer, None, None
         if installer is not None:
             installer.close()
         if held:
@@ -108,18 +121,22 @@ class NetlinkDataPlane(DataPlane):
     def _bring_up(self) -> None:
         while not self._closing.is_set():
             installer: Installer | None = None
+            notices = Notices(self._on_suspicion)
             try:
-                installer = Installer(self._settings)
+                installer = Installer(self._settings, notices)
                 installer.prepare()
                 self._links.start()
             except (KernelError, OSError) as problem:
+                notices.close()
                 if installer is not None:
                     installer.close()
                 self._listener(Lost(f"the kernel cannot be programmed: {problem}"))
                 self._closing.wait(_AGAIN_AFTER_S)
                 continue
-            self._installer = installer
-            self._listener(Ready())
+            tell = self._listener
+            self._upkeep = Upkeep(self._lock, self._book, installer, self._settings, self._put_back, tell)
+            self._notices, self._installer = notices, installer
+            tell(Ready())
             return
 
     # -- programming --------------------------------------------------------------------------------------------
@@ -144,11 +161,21 @@ class NetlinkDataPlane(DataPlane):
                         self._remove(batch.kind, resource_id)
                 self._derive()
                 self._install(installer, problems)
+                self._dismiss([Key(batch.kind, name) for batch in batches for name in batch.removals], problems)
+                self._unknown.listen()
             except (OSError, KernelError) as problem:
                 raise DataPlaneError(f"the kernel does not do what it is asked: {problem}") from problem
         problems.update(unmade)
         problems.update(self._remove_devices(batches))
         return Applied(problems, int((time.perf_counter() - started) * 1e6))
+
+    def _dismiss(self, removed: Sequence[Key], problems: dict[Key, Outcome]) -> None:
+        """What an earlier agent programmed of these goes too."""
+        try:
+            if self._upkeep is not None:
+                self._upkeep.dismiss(removed)
+        except KernelError as problem:
+            problems.update((key, failed(f"not removed: {problem}")) for key in removed)
 
     # -- devices that the agent makes itself: not under the lock, it has no part in that
 
@@ -212,6 +239,7 @@ class NetlinkDataPlane(DataPlane):
                 self._routers[wanted.id] = wanted
                 self._router_of.update((routed.subnet.id, wanted.id) for routed in wanted.subnets)
                 self._set_router(wanted)
+                self._unknown.set_router(wanted)
             case DhcpWanted():
                 self._dhcp.add(wanted.id)
                 return self._refresh_port(wanted.id)
@@ -234,6 +262,7 @@ class NetlinkDataPlane(DataPlane):
                 self._population.enter(key, ())
             case Kind.ROUTER:
                 self._forget_router(resource_id)
+                self._unknown.forget_router(resource_id)
                 self._book.set(key, {})
             case Kind.SUBNET:
                 self._book.set(key, {})
@@ -279,6 +308,7 @@ class NetlinkDataPlane(DataPlane):
             self._sockets.ignore(wanted.id)
         items = port_items(wanted, link.ifindex, link.name, hands_up_dhcp=hands_up)
         self._book.set(Key(Kind.PORT, wanted.id), items)
+        self._unknown.set_port(wanted)
         return None
 
     def _refresh_port(self, port_id: str) -> Outcome | None:
@@ -288,6 +318,7 @@ class NetlinkDataPlane(DataPlane):
     def _unwire(self, port_id: str) -> None:
         key = Key(Kind.PORT, port_id)
         self._book.set(key, {})
+        self._unknown.forget_port(port_id)
         self._population.enter(key, ())
         self._population.settle(port_id, {})
 
@@ -316,10 +347,17 @@ class NetlinkDataPlane(DataPlane):
     # -- devices come and go ------------------------------------------------------------------------------------
 
     def _on_link(self, before: Link | None, after: Link | None) -> None:
+        link = after or before
+        if link is not None:
+            self._on_port_setting(link.ifindex)
         with self._lock:
             concerned = frozenset(name for name in self._wiring.concerned(before, after) if self._differs(name))
         if concerned:
             self._listener(DevicesChanged(concerned))
+
+    def _on_port_setting(self, index: int) -> None:
+        if self._notices is not None:
+            self._notices.suspect_link(index)
 
     def _differs(self, port_id: str) -> bool:
         wanted, wired = self._wiring.port(port_id), self._wiring.device_of(port_id)
@@ -328,15 +366,7 @@ class NetlinkDataPlane(DataPlane):
         found = self._wiring.find(wanted)
         if found is None or wired is None:
             return found is not wired
-        if (found.ifindex, found.name) != (wired.ifindex, wired.name):
-            return True
-        bridge = self._links.named(bridge_name(wanted.subnets[0].ref.segment))
-        if bridge is None or found.master == bridge.ifindex:
-            return False
-        # Somebody has taken it out of the bridge, and its forwarding entries went with that.
-        of_port = self._book.of(Key(Kind.PORT, port_id))
-        self._book.distrust(item for item in of_port if isinstance(item, TapItem | MacItem))
-        return True
+        return (found.ifindex, found.name) != (wired.ifindex, wired.name)
 
     def set_tunnel_address(self, address: bytes) -> None:
         raise DataPlaneError("the tunnel address of this data plane cannot change while it runs")
@@ -344,13 +374,32 @@ class NetlinkDataPlane(DataPlane):
     # -- what stands ---------------------------------------------------------------------------------------------
 
     def check(self) -> Survey:
-        return Survey()
+        return self._kept_up(lambda upkeep: upkeep.check())
 
     def survey(self, unsettled: Collection[Key]) -> Survey:
-        return Survey()
+        return self._kept_up(lambda upkeep: upkeep.survey(unsettled))
 
     def sweep(self, leftovers: Sequence[Leftover]) -> int:
-        return 0
+        return self._kept_up(lambda upkeep: upkeep.sweep(leftovers))
+
+    def _kept_up(self, work: Callable[[Upkeep], _T]) -> _T:
+        upkeep = self._upkeep
+        if upkeep is None:
+            raise DataPlaneError("the kernel's netlink sockets are not open")
+        try:
+            return work(upkeep)
+        except (OSError, KernelError) as problem:
+            raise DataPlaneError(f"the kernel does not do what it is asked: {problem}") from problem
+
+    def _on_suspicion(self, suspicion: Suspicion) -> None:
+        if self._upkeep is not None:
+            self._upkeep.heal(suspicion)
+
+    def _put_back(self) -> Collection[Key]:
+        problems: dict[Key, Outcome] = {}
+        if self._installer is not None:
+            self._install(self._installer, problems)
+        return problems.keys()
 
     # -- packets ------------------------------------------------------------------------------------------------
 
@@ -361,6 +410,18 @@ class NetlinkDataPlane(DataPlane):
                 send_frame(link.name, frame)
             except OSError as problem:
                 _log.debug("a frame for port %s is lost: %s", port_id, problem)
+
+    def resubmit(self, punt: Punt) -> None:
+        link = self._wiring.device_of(punt.port_id)
+        try:
+            self._unknown.answer(punt, link.name if link is not None else None)
+        except OSError as problem:
+            _log.debug("an answer for port %s is lost: %s", punt.port_id, problem)
+
+    def _address_of(self, subnet_id: str, address: bytes) -> bytes | None:
+        with self._lock:
+            stands = self._book.value_of(ElementItem("addresses", key_bytes(number(mark_of(subnet_id)), address)))
+        return stands if isinstance(stands, bytes) else None
 
     def _hand_up(self, port_id: str, frame: bytes) -> None:
         self._listener(Punt(PuntReason.DHCP, port_id, frame))
@@ -374,4 +435,5 @@ class NetlinkDataPlane(DataPlane):
                 "wired_ports": len(self._wiring),
                 "routers": len(self._routers),
                 "objects": self._book.count(),
+                "unknown_dropped": self._unknown.dropped,
             }

@@ -30,7 +30,7 @@ NEW_LINK, DEL_LINK, GET_LINK = 16, 17, 18
 _NEW_ADDRESS, _NEW_ROUTE, _DEL_ROUTE, _NEW_NEIGHBOR, _DEL_NEIGHBOR = 20, 24, 25, 28, 29
 _NEW_RULE, _DEL_RULE = 32, 33
 _UP = 0x1
-_IFNAME, _MTU, _ADDRESS, _MASTER, _LINKINFO, _ALIAS, _AF_SPEC, _NS_FD = 3, 4, 1, 10, 18, 20, 26, 28
+_IFNAME, _MTU, _ADDRESS, _MASTER, _LINKINFO, _ALIAS, _AF_SPEC, _GROUP, _NS_FD = 3, 4, 1, 10, 18, 20, 26, 27, 28
 _KIND, _DATA, _SLAVE_KIND, _SLAVE_DATA = 1, 2, 4, 5
 _NTF_SELF, _NTF_MASTER = 0x02, 0x04
 _REACHABLE, _NOARP = 0x02, 0x40
@@ -40,8 +40,17 @@ _LOCK_MTU = 1 << 2
 _MAIN = 254
 
 
+class Vxlan(NamedTuple):
+    """What a VXLAN device cannot change while it lives: its number, own address, UDP port."""
+
+    vni: int
+    local: bytes
+    port: int
+
+
 class Link(NamedTuple):
-    """What the kernel tells of a device; `master` is the bridge's index or 0."""
+    """What the kernel tells of a device; `master` is the bridge's index or 0, `learns` if it does as a bridge port or
+    as a tunnel."""
 
     ifindex: int
     name: str
@@ -51,6 +60,8 @@ class Link(NamedTuple):
     kind: str
     up: bool
     mtu: int
+    learns: bool = False
+    vxlan: Vxlan | None = None
 
 
 def link_of(message: Message) -> Link:
@@ -58,16 +69,26 @@ def link_of(message: Message) -> Link:
     found = attributes(message.body, 16)
     master = found.get(_MASTER, bytes(4))
     info = attributes(found.get(_LINKINFO, b""))
+    kind = chars(info.get(_KIND, b""))
+    data = attributes(info.get(_DATA, b"")) if kind == "vxlan" else {}
+    as_port = attributes(info.get(_SLAVE_DATA, b"")) if chars(info.get(_SLAVE_KIND, b"")) == "bridge" else {}
     return Link(
         index,
         chars(found.get(_IFNAME, b"")),
         chars(found.get(_ALIAS, b"")),
         struct.unpack("=I", master)[0],
         found.get(_ADDRESS, b""),
-        chars(info.get(_KIND, b"")),
+        kind,
         bool(flags & _UP),
         struct.unpack("=I", found.get(_MTU, bytes(4)))[0],
+        any(as_port.get(8, b"")) or any(data.get(7, b"")),
+        _vxlan_of(data) if data else None,
     )
+
+
+def _vxlan_of(data: dict[int, bytes]) -> Vxlan:
+    (vni,) = struct.unpack("=I", data.get(1, bytes(4)))
+    return Vxlan(vni, data.get(4, data.get(17, b"")), int.from_bytes(data.get(15, b""), "big"))
 
 
 def is_bridge_notice(message: Message) -> bool:
@@ -77,6 +98,10 @@ def is_bridge_notice(message: Message) -> bool:
 
 def list_links() -> Request:
     return Request(GET_LINK, 0, _link(0), "links")
+
+
+def get_link(index: int) -> Request:
+    return Request(GET_LINK, 0, _link(index), f"device {index}")
 
 
 def _link(index: int, *, up: bool | None = None) -> bytes:
@@ -97,10 +122,18 @@ def add_bridge(name: str, alias: str) -> Request:
     return Request(NEW_LINK, CREATE | EXCL, body, f"bridge {name} ({alias})")
 
 
-def add_vxlan(name: str, alias: str, bridge: int, vni: int, local: bytes, port: int, mtu: int) -> Request:
+def keep_bridge(index: int, about: str) -> Request:
+    """A bridge that is there, as add_bridge() makes it."""
+    data = nested(_DATA, u32(5, 0), u8(23, 0))
+    return Request(NEW_LINK, 0, _link(index) + nested(_LINKINFO, text(_KIND, "bridge"), data), about)
+
+
+def add_vxlan(name: str, alias: str, bridge: int, identity: Vxlan, mtu: int) -> Request:
     """No learning; UDP checksum zero as RFC 7348 section 5 has it (a switch in user space cannot finish ours)."""
+    local = identity.local
     source = attribute(4, local) if len(local) == 4 else attribute(17, local)
-    data = nested(_DATA, u32(1, vni), source, u8(7, 0), attribute(15, port.to_bytes(2, "big")), u8(18, 0))
+    port = attribute(15, identity.port.to_bytes(2, "big"))
+    data = nested(_DATA, u32(1, identity.vni), source, u8(7, 0), port, u8(18, 0))
     body = _link(0) + text(_IFNAME, name) + u32(_MTU, mtu) + u32(_MASTER, bridge)
     body += nested(_LINKINFO, text(_KIND, "vxlan"), data)
     return Request(NEW_LINK, CREATE | EXCL, body, f"VXLAN device {name} ({alias})")
@@ -151,6 +184,34 @@ def no_learning(index: int, about: str) -> Request:
     """For a bridge port. Two hosts have the same gateway MAC: learning it would send frames astray."""
     body = _link(index) + nested(_LINKINFO, text(_SLAVE_KIND, "bridge"), nested(_SLAVE_DATA, u8(8, 0)))
     return Request(NEW_LINK, 0, body, about)
+
+
+def set_mtu(index: int, mtu: int, about: str) -> Request:
+    return Request(NEW_LINK, 0, _link(index) + u32(_MTU, mtu), about)
+
+
+def keep_vxlan(index: int, about: str) -> Request:
+    """A VXLAN device that is there, as add_vxlan() makes it."""
+    learning = nested(_LINKINFO, text(_KIND, "vxlan"), nested(_DATA, u8(7, 0)))
+    return Request(NEW_LINK, 0, _link(index) + learning, about)
+
+
+def set_mac(index: int, mac: bytes, about: str) -> Request:
+    return Request(NEW_LINK, 0, _link(index) + attribute(_ADDRESS, mac), about)
+
+
+def set_group(index: int, group: int) -> Request:
+    return Request(NEW_LINK, 0, _link(index) + u32(_GROUP, group), f"device {index}", (_ENODEV,))
+
+
+def delete_group(group: int) -> Request:
+    """All devices of a group at once, which costs hardly more than one."""
+    return Request(DEL_LINK, 0, _link(0) + u32(_GROUP, group), f"device group {group}", (_ENODEV,))
+
+
+def delete_index(index: int, name: str) -> Request:
+    """`name` is for people: whatever it is called now."""
+    return Request(DEL_LINK, 0, _link(index), f"device {name}", (_ENODEV,))
 
 
 def delete_link(name: str) -> Request:

@@ -20,3 +20,5 @@ class NetlinkSettings:
     namespace_prefix: str = "aca-"
     devices: DeviceSettings = field(default_factory=DeviceSettings)
     faults: Faults = field(default_factory=Faults)
+    on_demand: bool = False
+    """Hand up questions for unknown addresses."""

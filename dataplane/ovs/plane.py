@@ -53,8 +53,10 @@ from dataplane.ovs.pipeline.port import port_flows
 from dataplane.ovs.pipeline.router import router_flows
 from dataplane.ovs.pipeline.static import punt_flows, static_flows
 from dataplane.ovs.pipeline.subnet import subnet_flows
+from dataplane.ovs.pipeline.unknown import PORT_METERS, PORT_RATE, unknown_flows, unresolved_flows
 from dataplane.ovs.punts import Punts
 from dataplane.ovs.settings import OvsSettings
+from dataplane.ovs.subnetkeys import SubnetKeys
 from dataplane.ovs.wiring import Wiring
 from dataplane.ovs.work import Work
 
@@ -85,10 +87,11 @@ class OvsDataPlane(DataPlane):
         self._members = Members()
         self._neighbors = NeighborBook(self._members, self._book.round)
         self._dhcp: dict[str, DhcpWanted] = {}
+        self._subnet_keys = SubnetKeys()
         self._inherited_segments = InheritedSegments(())
         self._programmer: FlowProgrammer | None = None
         self._tunnels: Tunnels = {}
-        self._metered = True
+        self._metered = self._ports_metered = True
         self._listener: Callable[[Event], None] = lambda event: None
         self._ovsdb = Ovsdb(
             settings.database,
@@ -100,7 +103,12 @@ class OvsDataPlane(DataPlane):
         )
         self._wiring = Wiring(self._ovsdb, settings.bridge)
         self._punts = Punts(
-            self._wiring.port_at, self._send_to_ofport, self._resubmit, self._hand_up, settings.tunnel_mtu
+            self._wiring.port_at,
+            self._subnet_keys.find,
+            self._send_to_ofport,
+            self._resubmit,
+            self._hand_up,
+            settings.tunnel_mtu,
         )
         self._maker = DeviceMaker(settings.devices, self._ovsdb, settings.confirm_timeout_s)
         self._bring_up = BringUp(
@@ -181,10 +189,12 @@ class OvsDataPlane(DataPlane):
         transaction = work.transaction
         match wanted:
             case SubnetWanted():
+                self._subnet_keys.enter(Key(Kind.SUBNET, wanted.id), (wanted,))
                 self._book.set(
                     transaction, (Feature.SUBNET, wanted.id), Key(Kind.SUBNET, wanted.id), subnet_flows(wanted)
                 )
             case RouterWanted():
+                self._subnet_keys.enter(Key(Kind.ROUTER, wanted.id), (routed.subnet for routed in wanted.subnets))
                 self._book.set(
                     transaction, (Feature.ROUTER, wanted.id), Key(Kind.ROUTER, wanted.id), router_flows(wanted)
                 )
@@ -201,6 +211,7 @@ class OvsDataPlane(DataPlane):
         self._book.delete(transaction, (_FEATURES[kind], resource_id), key)
         if kind is Kind.PORT:
             self._book.delete(transaction, (Feature.DHCP, resource_id), Key(Kind.DHCP, resource_id))
+            self._book.delete(transaction, (Feature.PUNT_UNKNOWN, resource_id), key)
         if kind is Kind.SUBNET:
             if self._members.subnet(resource_id) is None:
                 self._book.delete(transaction, (Feature.FLOOD, resource_id), key)
@@ -221,7 +232,9 @@ class OvsDataPlane(DataPlane):
         work.note_changes(self._members, Key(batch.kind, batch.withheld[-1]))
 
     def _forget(self, kind: Kind, resource_id: str, transaction: Transaction) -> None:
-        if kind is Kind.PORT:
+        if kind in (Kind.SUBNET, Kind.ROUTER):
+            self._subnet_keys.enter(Key(kind, resource_id), ())
+        elif kind is Kind.PORT:
             self._forget_port(resource_id, transaction)
         elif kind is Kind.DHCP:
             self._dhcp.pop(resource_id, None)
@@ -263,6 +276,7 @@ class OvsDataPlane(DataPlane):
             else:
                 work.wired[wanted.id] = device
         self._set_dhcp(wanted.id, transaction)
+        self._set_unknown(wanted.id, transaction)
 
     def _forget_port(self, port_id: str, transaction: Transaction) -> None:
         before, device, heirs = self._wiring.forget(port_id)
@@ -271,6 +285,7 @@ class OvsDataPlane(DataPlane):
         if before is not None:
             self._members.drop_port(before)
         self._set_dhcp(port_id, transaction)
+        self._set_unknown(port_id, transaction)
         if device is not None and self._ovsdb.by_name(device.name) is not None:
             self._ovsdb.set_external_ids(device.name, {INSTALLED: None, INSTALLED_AT: None})
 
@@ -280,6 +295,13 @@ class OvsDataPlane(DataPlane):
         if port_id in self._dhcp and ofport is not None and wanted is not None:
             flows = dhcp_flows(wanted, ofport, self._metered)
         self._book.set(transaction, (Feature.DHCP, port_id), Key(Kind.DHCP, port_id), flows)
+
+    def _set_unknown(self, port_id: str, transaction: Transaction) -> None:
+        ofport, wanted = self._wiring.ofport_of(port_id), self._wiring.port(port_id)
+        flows: Sequence[Flow] = ()
+        if self._settings.on_demand and ofport is not None and wanted is not None:
+            flows = unknown_flows(wanted, ofport, self._ports_metered)
+        self._book.set(transaction, (Feature.PUNT_UNKNOWN, port_id), Key(Kind.PORT, port_id), flows)
 
     def _mark_installed(self, work: Work) -> None:
         """Tell whoever waits for the port (the compute service) that its flows stand. Not waited for."""
@@ -348,7 +370,9 @@ class OvsDataPlane(DataPlane):
 
     def _on_up(self, programmer: FlowProgrammer, tunnels: Tunnels) -> None:
         timeout = self._settings.confirm_timeout_s
-        self._metered = self._make_meters(programmer)
+        self._metered = self._make_meters(programmer, parts.PUNT_METERS.values(), parts.PUNT_RATE)
+        if self._settings.on_demand:
+            self._ports_metered = self._make_meters(programmer, PORT_METERS, PORT_RATE)
         standing = programmer.aggregate(0, 0).result(timeout)
         flood_in = programmer.dump_flows(cookie=Feature.SEGMENT << 48, mask=0xFF << 48).result(timeout)
         with self._lock:
@@ -364,6 +388,8 @@ class OvsDataPlane(DataPlane):
             for feature in (Feature.PUNT_TTL, Feature.PUNT_TOO_BIG, Feature.PUNT_UNREACHABLE):
                 flows = [flow for owner, flow in punt_flows(self._metered) if owner is feature]
                 self._book.set(transaction, (feature, ""), whole, flows)
+            asking = unresolved_flows() if self._settings.on_demand else ()
+            self._book.set(transaction, (Feature.PUNT_UNKNOWN, ""), whole, asking, whole=True)
             bodies, _ = transaction.take()
         refused = programmer.submit(bodies).result(timeout)
         if refused:
@@ -372,21 +398,18 @@ class OvsDataPlane(DataPlane):
         self._tune_connections()
         self._listener(Ready())
 
-    def _make_meters(self, programmer: FlowProgrammer) -> bool:
+    def _make_meters(self, programmer: FlowProgrammer, meters: Collection[int], rate: int) -> bool:
         """Punts are rate limited where the data path has meters (kernels before 4.15 do not)."""
-        for meter in parts.PUNT_METERS.values():
-            for body in (
-                messages.meter_add(meter, parts.PUNT_RATE, parts.PUNT_RATE),
-                messages.meter_modify(meter, parts.PUNT_RATE, parts.PUNT_RATE),
-            ):
+        left = list(meters)
+        for make in (messages.meter_add, messages.meter_modify):
+            asked = [(one, programmer.request(messages.METER_MOD, make(one, rate, rate))) for one in left]
+            left = []
+            for one, made in asked:
                 try:
-                    programmer.request(messages.METER_MOD, body).result(self._settings.confirm_timeout_s)
+                    made.result(self._settings.confirm_timeout_s)
                 except OpenFlowError:
-                    continue
-                break
-            else:
-                return False
-        return True
+                    left.append(one)
+        return not left
 
     def _on_down(self, reason: str) -> None:
         self._programmer = None
@@ -435,6 +458,11 @@ class OvsDataPlane(DataPlane):
         ofport = self._wiring.ofport_of(port_id)
         if ofport is not None:
             self._send_to_ofport(ofport, frame)
+
+    def resubmit(self, punt: Punt) -> None:
+        ofport = self._wiring.ofport_of(punt.port_id)
+        if ofport is not None:
+            self._resubmit(ofport, punt.frame)
 
     def _send_to_ofport(self, ofport: int, frame: bytes) -> None:
         programmer = self._programmer

@@ -1,4 +1,5 @@
-"""What becomes of packets that flows hand up: ICMP errors are answered here, DHCP goes to the agent."""
+"""What becomes of packets that flows hand up: ICMP errors are answered here, DHCP and unknown destinations go to the
+agent."""
 
 from __future__ import annotations
 
@@ -8,12 +9,12 @@ import threading
 from collections import Counter
 from collections.abc import Callable
 
-from dataplane.base import Punt, PuntReason
+from dataplane.base import Punt, PuntReason, Unresolved
 from dataplane.model import PortWanted
 from dataplane.ovs import ipv4
 from dataplane.ovs.icmp import IcmpError, icmp_error
 from dataplane.ovs.openflow.messages import PacketIn
-from dataplane.ovs.pipeline.layout import Feature, cookie_feature
+from dataplane.ovs.pipeline.layout import REG_ADDRESS, Feature, cookie_feature
 from dataplane.ovs.pipeline.port import mac_of, subnet_of
 
 _QUEUE_LENGTH = 4096
@@ -28,7 +29,8 @@ _ERRORS = {
 class Punts:
     """One thread that answers. `handle` never blocks: under a flood the newest packets are dropped and counted.
 
-    `port_of(ofport)` finds the port a packet came from, `send(ofport, frame)` gives a frame to a port,
+    `port_of(ofport)` finds the port a packet came from, `subnet_of_key(key)` the VPC and id of the subnet whose key a
+    packet carries, `send(ofport, frame)` gives a frame to a port,
     `resubmit(ofport, frame)` has the tables look at a frame as if the port had sent it, `listener` gets what only the
     agent can answer.
     """
@@ -36,12 +38,14 @@ class Punts:
     def __init__(
         self,
         port_of: Callable[[int], PortWanted | None],
+        subnet_of_key: Callable[[int], tuple[str, str] | None],
         send: Callable[[int, bytes], None],
         resubmit: Callable[[int, bytes], None],
         listener: Callable[[Punt], None],
         tunnel_mtu: int,
     ) -> None:
         self._port_of = port_of
+        self._subnet_of_key = subnet_of_key
         self._send = send
         self._resubmit = resubmit
         self._listener = listener
@@ -94,9 +98,24 @@ class Punts:
         if feature is Feature.DHCP:
             self._listener(Punt(PuntReason.DHCP, wanted.id, packet.data))
             return
+        if feature is Feature.PUNT_UNKNOWN:
+            self._hand_up_unresolved(packet, wanted)
+            return
         error = _ERRORS.get(feature)
         if error is not None:
             self._answer_routed(packet, wanted, error)
+
+    def _hand_up_unresolved(self, packet: PacketIn, wanted: PortWanted) -> None:
+        subnet = self._subnet_of_key(packet.metadata)
+        if subnet is None:
+            return
+        frame = packet.data
+        parsed = ipv4.parse(frame)
+        if parsed is not None:
+            # Routed: its source MAC has been rewritten already.
+            frame = frame[:6] + mac_of(wanted, parsed.source) + frame[12:]
+        unresolved = Unresolved(*subnet, packet.registers[REG_ADDRESS].to_bytes(4, "big"))
+        self._listener(Punt(PuntReason.UNKNOWN_DESTINATION, wanted.id, frame, unresolved))
 
     def _answer_routed(self, packet: PacketIn, wanted: PortWanted, error: IcmpError) -> None:
         """A routed packet that cannot go on as it is. Its source MAC may have been rewritten already."""

@@ -28,6 +28,8 @@ class OvsSettings:
         default_factory=lambda: {NetworkType.VXLAN: 4789, NetworkType.GENEVE: 6081}
     )
     devices: DeviceSettings = field(default_factory=DeviceSettings)
+    on_demand: bool = False
+    """Hand up packets of unknown destination."""
     ready_timeout_s: float = 10.0
     confirm_timeout_s: float = 60.0
     faults: Faults = field(default_factory=Faults)

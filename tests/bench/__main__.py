@@ -7,7 +7,7 @@ from pathlib import Path
 
 import grpc
 
-from tests.bench import decode_merge, made_ports, neighbors, port_latency, traffic_stall
+from tests.bench import decode_merge, made_ports, neighbors, on_demand, port_latency, traffic_stall
 from tests.bench.figures import BenchError, Report
 from tests.bench.stage import is_long
 from tests.lab import LabError, missing_requirements
@@ -32,6 +32,7 @@ BENCHES = {
     "netlink_made_port": Bench(made_ports.run, "one port that the agent makes with a namespace, on plain Linux"),
     "netlink_ports_200": Bench(made_ports.run_together, "200 ports in one message on a fresh host, on plain Linux"),
     "traffic_stall": Bench(traffic_stall.run, "gaps in traffic between guests while 100,000 neighbours load"),
+    "on_demand_200": Bench(on_demand.run, "200 guests send first packets to unknown destinations at once"),
     "neighbours_1m": Bench(neighbors.run_1m, "a million neighbours in ten messages", long=True),
 }
 

@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from aca.goalstate.reply import problems
 from goalstate_proto.common_pb2 import SUCCESS
@@ -48,9 +49,9 @@ def lay_ports(host: Host, numbers: Sequence[int]) -> None:
     host.vsctl(*attach_arguments(host.bridge, specs)[1:])
 
 
-def ready_agent(host: Host, numbers: Sequence[int]) -> AgentProcess:
+def ready_agent(host: Host, numbers: Sequence[int], config: dict[str, Any] | None = None) -> AgentProcess:
     """A fresh agent that has programmed the subnet and the ports with these numbers, whose devices are there."""
-    agent = host.agent()
+    agent = host.agent(config)
     agent.wait_ready()
     lay_ports(host, numbers)
     message = goalstates.add_subnet(GoalStateV2())

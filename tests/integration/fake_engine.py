@@ -40,6 +40,7 @@ class FakeEngine:
         self.arrived = threading.Semaphore(0)
         """Released once for each message."""
         self.started = False
+        self.packets: Any = None
 
     @property
     def ready(self) -> bool:

@@ -21,7 +21,7 @@ while [ $# -gt 0 ]; do
     esac
     shift 2
 done
-[ $# -gt 0 ] || set -- python -m pytest -p no:cacheprovider -q tests/conformance -k netlink-netlink
+[ $# -gt 0 ] || set -- python -m pytest -p no:cacheprovider -o timeout=1200 -q tests/conformance -k netlink-netlink
 
 lacking() { printf 'tests/kernels/run.sh: %s\n' "$*" >&2; exit 77; }
 for program in qemu-system-x86_64 busybox depmod; do
@@ -35,7 +35,7 @@ python=$(readlink -f "$root/.venv/bin" 2>/dev/null || true)
 [ -d "$python" ] || python=$(dirname "$(command -v python)")
 
 # Without the processor's own virtualisation the machine is emulated: everything takes some ten times as long.
-speed=(-cpu max) patience=8
+speed=(-cpu max) patience=16
 if [ -w /dev/kvm ] && grep -Eqm1 '^flags.* (vmx|svm)' /proc/cpuinfo; then speed=(-enable-kvm -cpu host) patience=1; fi
 
 work=$(mktemp -d)

@@ -4,7 +4,7 @@ import socket
 import threading
 import time
 
-from tests.lab.commands import LabError
+from tests.lab.commands import PATIENCE, LabError
 from tests.lab.guest import Guest
 from tests.lab.netns import Namespace
 
@@ -23,6 +23,7 @@ def transfer(
     """Send `size` bytes over one TCP connection to `to_ip` of the receiver's, wait for its echo of the count, and
     return the seconds that took. Raises LabError if it does not come about within so many seconds.
     """
+    within *= PATIENCE
     family = socket.AF_INET6 if ":" in to_ip else socket.AF_INET
     source = _socket(sender, family)
     listener = _socket(receiver, family)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import queue
 import struct
 import threading
 from collections import Counter
@@ -19,6 +20,7 @@ from dataplane.base import (
     Event,
     Leftover,
     Outcome,
+    Punt,
     Ready,
     Survey,
 )
@@ -50,6 +52,7 @@ class RecordingPlane(DataPlane):
         self.running: Counter[str] = Counter()
         """Calls that are in `apply` now, by one of the ids that they program."""
         self.injected: list[tuple[str, bytes]] = []
+        self.resubmitted: queue.SimpleQueue[Punt] = queue.SimpleQueue()
         self.closed = False
         self.drift = self.found = Survey()
         """What checks and surveys find."""
@@ -135,6 +138,9 @@ class RecordingPlane(DataPlane):
 
     def inject(self, port_id: str, frame: bytes) -> None:
         self.injected.append((port_id, frame))
+
+    def resubmit(self, punt: Punt) -> None:
+        self.resubmitted.put(punt)
 
     def describe(self) -> Mapping[str, Any]:
         return {"kind": "recording"}
@@ -242,10 +248,12 @@ class Devices:
 class SwitchlessOvs:
     """The Open vSwitch data plane without Open vSwitch: `flows` is what the switch would have."""
 
-    def __init__(self, ofports: Mapping[str, int]) -> None:
+    def __init__(self, ofports: Mapping[str, int], **more: Any) -> None:
+        """`more` are settings of the plane."""
         self.table = FlowTable()
         self.programmer = TableProgrammer(self.table)
-        settings = OvsSettings(Path("/nowhere"), "unix:/nowhere/db.sock", "br-test", "system", bytes((192, 0, 2, 11)))
+        address = bytes((192, 0, 2, 11))
+        settings = OvsSettings(Path("/nowhere"), "unix:/nowhere/db.sock", "br-test", "system", address, **more)
         self.plane: Any = OvsDataPlane(settings)
         self.plane._ovsdb = Devices(ofports)
         self.plane._wiring = Wiring(self.plane._ovsdb, "br-test")

@@ -128,3 +128,14 @@ def test_no_agent_ends_with_status_2(tmp_path: Path) -> None:
     result = status("--socket", str(tmp_path / "nobody.sock"))
     assert result.exit_code == 2
     assert "is the agent running?" in result.output
+
+
+def test_unknown_destinations_are_told_of_where_somebody_is_asked(socket: Path, engine: QuietEngine) -> None:
+    counts = {"packets": 9, "released": 4, "dropped_negative": 2, "dropped_too_fast": 1}
+    told = {"active": True, "pending": 2, "negative": 1, "bytes_kept": 84, "calls": 1, "trouble": "h:1: UNAVAILABLE"}
+    engine.changes = {"on_demand": {**told, "counts": counts}}
+    shown = status("--socket", str(socket)).output
+    assert "unknown destinations: 2 asked for, 1 known to be nowhere; packets: 9 taken, 4 let go on, 3 dropped" in shown
+    assert "controller does not answer: h:1: UNAVAILABLE" in shown
+    engine.changes = {"on_demand": {**told, "active": False, "trouble": "", "counts": {}}}
+    assert "unknown destinations" not in status("--socket", str(socket)).output

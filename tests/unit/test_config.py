@@ -72,6 +72,12 @@ def test_every_setting_can_be_given_in_each_of_the_three_ways(tmp_path: Path) ->
         "host.tunnel_address": ("198.51.100.1", "198.51.100.1"),
         "host.tunnel_interface": ("eth1", "eth1"),
         "grpc.listen": ("unix:/run/a,127.0.0.1:0", ("unix:/run/a", "127.0.0.1:0")),
+        "controller.addresses": ("ncm.example:9016,unix:/run/c", ("ncm.example:9016", "unix:/run/c")),
+        "controller.tls_ca": ("/etc/ca", Path("/etc/ca")),
+        "controller.tls_certificate": ("/etc/c", Path("/etc/c")),
+        "controller.tls_key": ("/etc/k", Path("/etc/k")),
+        "on_demand.enabled": ("false", False),
+        "on_demand.max_kept_kib": ("70", 70),
         "admin.socket": ("/tmp/a", Path("/tmp/a")),
         "dataplane.kind": ("ovs", "ovs"),
         "dataplane.default_network_type": ("geneve", "geneve"),
@@ -90,9 +96,13 @@ def test_every_setting_can_be_given_in_each_of_the_three_ways(tmp_path: Path) ->
         "log.level": ("debug", "debug"),
         "log.format": ("json", "json"),
     }
+    # A certificate, its key and the authorities go together.
+    tls = {f"ACA_CONTROLLER__TLS_{name}": "/etc/x" for name in ("CA", "CERTIFICATE", "KEY")}
     for info in setting_infos():
         text, value = samples.get(info.name, ("7", 7))
-        needed = {} if info.name == "host.addresses" else ADDRESS
+        needed = {} if info.name == "host.addresses" else dict(ADDRESS)
+        if info.name.startswith("controller.tls_") and info.name != "controller.tls_ca":
+            needed |= {name: file for name, file in tls.items() if name != info.environment}
         assert value_of(load_settings(None, {**needed, info.environment: text}), info.name) == value
         assert value_of(load_settings(None, needed, {info.name: text}), info.name) == value
         file = write(tmp_path, f'{info.name} = "{text}"')
@@ -135,7 +145,7 @@ def test_own_addresses_must_be_given() -> None:
     [
         ('grpc.listne = "x"', "grpc.listne", "listen, max_message_mib, max_concurrent_messages"),
         ("dataplane.ovs.port = 1", "dataplane.ovs.port", "vxlan_port"),
-        ("unknown.deeply.nested = 1", "unknown", "sections: host, grpc, admin"),
+        ("unknown.deeply.nested = 1", "unknown", "sections: host, grpc, controller, on_demand, admin"),
         ('dataplane = "ovs"', "dataplane is a section", "kind"),
     ],
 )
@@ -217,3 +227,20 @@ def test_the_example_configuration_shows_every_setting_with_its_default(tmp_path
     keys = re.findall(r"^(?:# )?(\w+) = ", example, flags=re.MULTILINE)
     assert sorted(keys) == sorted(info.path[-1] for info in setting_infos())
     assert load_settings(EXAMPLE, {}).host.addresses == ("192.0.2.11",)
+
+
+def test_controllers_that_cannot_be_asked_are_refused() -> None:
+    assert load_settings(environment=ADDRESS).asks_on_demand is False
+    asked = {**ADDRESS, "ACA_CONTROLLER__ADDRESSES": "ncm.example:9016"}
+    assert load_settings(environment=asked).asks_on_demand is True
+    assert load_settings(environment={**asked, "ACA_ON_DEMAND__ENABLED": "false"}).asks_on_demand is False
+    for address in ("ncm.example", "ncm.example:0", ":9016", "[ncm]:9016", "unix:relative", "host:99999"):
+        text = refusal(None, {**ADDRESS, "ACA_CONTROLLER__ADDRESSES": f"192.0.2.1:9016,{address}"})
+        assert "ACA_CONTROLLER__ADDRESSES (item 2)" in text and repr(address) in text
+
+
+def test_tls_files_go_together() -> None:
+    lone = refusal(None, {**ADDRESS, "ACA_CONTROLLER__TLS_CA": "/ca", "ACA_CONTROLLER__TLS_CERTIFICATE": "/c"})
+    assert "controller.tls_key" in lone and "go together" in lone
+    bare = refusal(None, {**ADDRESS, "ACA_CONTROLLER__TLS_KEY": "/k", "ACA_CONTROLLER__TLS_CERTIFICATE": "/c"})
+    assert "ACA_CONTROLLER__TLS_KEY" in bare and "controller.tls_ca" in bare

@@ -9,8 +9,10 @@ from collections.abc import Iterable, Sequence
 import pytest
 
 from dataplane.addresses import host_prefix, parse_address, parse_mac, parse_prefix
+from dataplane.base import Batch
 from dataplane.model import (
     FixedIp,
+    Kind,
     Layer,
     Neighbor,
     NeighborWanted,
@@ -33,7 +35,9 @@ from dataplane.ovs.pipeline.port import port_flows, subnet_of
 from dataplane.ovs.pipeline.router import router_flows
 from dataplane.ovs.pipeline.static import punt_flows, static_flows
 from dataplane.ovs.pipeline.subnet import subnet_flows
+from dataplane.ovs.pipeline.unknown import PORT_METERS, meter_of, unknown_flows, unresolved_flows
 from tests.unit.desired_world import THERE, pair, port, subnet
+from tests.unit.fake_plane import SwitchlessOvs
 
 SEGMENT = Segment(NetworkType.VXLAN, 10)
 TUNNELS = {NetworkType.VXLAN: 65001, NetworkType.GENEVE: 65002}
@@ -277,3 +281,33 @@ def test_a_cookie_tells_round_and_feature() -> None:
     value = cookie(7, Feature.PUNT_TTL, "")
     assert value >> 56 == 7 and cookie_feature(value) == Feature.PUNT_TTL
     assert cookie(7, Feature.PORT, "a") != cookie(7, Feature.PORT, "b")
+
+
+def test_unknown_destinations_are_handed_up_by_each_ports_own_meter() -> None:
+    meters = [meter_of(ofport) for ofport in range(1, len(PORT_METERS) + 1)]
+    assert len(set(meters)) == len(meters) and set(meters) <= set(PORT_METERS)
+    (metered,), (free,) = (unknown_flows(wanted_port(S), 7, metered) for metered in (True, False))
+    assert metered[:3] == free[:3] == (Table.UNKNOWN, 100, oxm.in_port(7))
+    assert metered.instructions.endswith(free.instructions) and len(metered.instructions) == len(free.instructions) + 8
+    assert unknown_flows(wanted_port(S, up=False), 7, True) == []
+
+
+def test_what_is_asked_for_stands_above_what_is_flooded_or_dropped() -> None:
+    asked = unresolved_flows()
+    assert {flow.table for flow in asked} == {Table.RESOLVE}
+    of_all = [flow for flow in static_flows(TUNNELS, 1450) if flow.table == Table.RESOLVE]
+    known = [flow for flow in port_flows(wanted_port(S), 7) if flow.table == Table.RESOLVE]
+    assert all(below.priority < flow.priority for flow in asked for below in of_all)
+    assert all(flow.priority < above.priority for flow in asked for above in known)
+
+
+def test_without_a_controller_nothing_is_handed_up_and_with_one_each_port_is() -> None:
+    value = wanted_port(S)
+    bare, asking = SwitchlessOvs({"p": 7}), SwitchlessOvs({"p": 7}, on_demand=True)
+    for host in (bare, asking):
+        host.apply([Batch(Kind.SUBNET, (S,)), Batch(Kind.PORT, (value,))])
+    differing = {flow[:2] for flow in asking.flows.keys() - bare.flows.keys()}
+    assert differing == {(Table.RESOLVE, 20), (Table.UNKNOWN, 100)}
+    assert not bare.flows.keys() - asking.flows.keys()
+    asking.apply([Batch(Kind.PORT, removals=("p",)), Batch(Kind.SUBNET, removals=("s",))])
+    asking.assert_empty()

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from dataplane.base import Punt, PuntReason
+from dataplane.base import Punt, PuntReason, Unresolved
 from dataplane.model import NetworkType, PortWanted, Segment, SubnetRef, SubnetWanted
 from dataplane.ovs.openflow.messages import PacketIn
-from dataplane.ovs.pipeline.layout import Feature, cookie
+from dataplane.ovs.pipeline.layout import REG_ADDRESS, Feature, cookie, subnet_key
 from dataplane.ovs.punts import Punts
 from tests.unit.desired_world import port, subnet
 from tests.unit.fake_plane import WAIT_S
@@ -21,12 +21,15 @@ GATEWAY = SubnetWanted(subnet(gateway="10.0.0.1", gateway_mac=GATEWAY_MAC.hex(":
 WANTED = PortWanted(port("p", "s 10.0.0.5"), (GATEWAY,), (), frozenset())
 
 
+KEYS = {subnet_key("s"): ("v", "s")}
+
+
 class Bench:
     def __init__(self) -> None:
         self.sent: queue.Queue[tuple[int, bytes]] = queue.Queue()
         self.heard: queue.Queue[Punt] = queue.Queue()
         self.resubmitted: queue.Queue[tuple[int, bytes]] = queue.Queue()
-        self.punts = Punts({5: WANTED}.get, self._send, self._resubmit, self.heard.put, 1450)
+        self.punts = Punts({5: WANTED}.get, KEYS.get, self._send, self._resubmit, self.heard.put, 1450)
         self.broken = False
         self.punts.start()
 
@@ -96,3 +99,16 @@ def test_too_big_without_df_goes_on_in_fragments(bench: Bench) -> None:
     assert all(len(data) <= 14 + 1450 and data[6:12] == WANTED.port.mac for _, data in (first, second))
     assert first[1][34:] + second[1][34:] == body
     assert bench.sent.empty()
+
+
+def test_an_unknown_destination_goes_to_the_agent_as_the_guest_sent_it(bench: Bench) -> None:
+    sent = frame(packet())
+    rewritten = sent[:6] + b"\xfa\x16\x3e\xff\x00\x02" + sent[12:]
+    registers = tuple(0x0A090909 if number == REG_ADDRESS else 0 for number in range(16))
+    bench.punts.handle(
+        PacketIn(0, 0, Feature.PUNT_UNKNOWN << 48, b"", 5, subnet_key("s"), 0, registers, rewritten)
+    )
+    expected = sent[:6] + WANTED.port.mac + sent[12:]
+    unresolved = Unresolved("v", "s", bytes((10, 9, 9, 9)))
+    punt = bench.heard.get(timeout=WAIT_S)
+    assert punt == Punt(PuntReason.UNKNOWN_DESTINATION, "p", expected, unresolved)

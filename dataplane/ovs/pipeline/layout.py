@@ -21,6 +21,7 @@ class Table(enum.IntEnum):
     RESOLVE = 50
     BRIDGE = 51
     DELIVER = 52
+    UNKNOWN = 55
     ACT = 60
     FIT = 61
     TUNNEL = 62
@@ -76,6 +77,8 @@ class Feature(enum.IntEnum):
     PUNT_TTL = 16
     PUNT_TOO_BIG = 17
     PUNT_UNREACHABLE = 18
+    PUNT_UNKNOWN = 19
+    """The owner is the port whose packets are handed up."""
 
 
 class Flow(NamedTuple):

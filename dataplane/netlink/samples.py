@@ -1,0 +1,79 @@
+"""A slice of what is installed at a time, asked for one by one."""
+
+from __future__ import annotations
+
+from dataplane.netlink.audit import Findings, Installed, compare_elements, compare_entries, of_kinds
+from dataplane.netlink.book import NOTHING, Nothing
+from dataplane.netlink.items import ElementItem, Item, MacItem, Value, Via
+from dataplane.netlink.places import Places
+from dataplane.netlink.standing import ElementKey, Entries, Reader, elements_of, note_entry
+
+_SELF, _MASTER = 0x02, 0x04
+_LEAST, _PARTS = 500, 64
+"""A slice is a part of all objects, so that all have been looked at after so many."""
+
+
+class Sampler:
+    """Remembers where it is. Not thread safe."""
+
+    def __init__(self, reader: Reader) -> None:
+        self._reader = reader
+        self._items: list[Item] = []
+        self._routers: list[str] = []
+        self._count = _LEAST
+
+    def compare(self, found: Findings, installed: Installed, places: Places) -> None:
+        """Forwarding entries and elements. Raises OSError."""
+        if not self._items:
+            self._items = [item for item, _ in of_kinds(installed, MacItem, ElementItem)]
+            self._count = max(_LEAST, len(self._items) // _PARTS)
+        part = self._items[-self._count :]
+        del self._items[-self._count :]
+        chosen: dict[type[Item], dict[Item, Value]] = {MacItem: {}, ElementItem: {}}
+        for item in part:
+            value = installed.get(type(item), {}).get(item, NOTHING)
+            if not isinstance(value, Nothing):
+                chosen[type(item)][item] = value
+        compare_one_by_one(found, chosen, places, self._reader)
+
+    def next_router(self, places: Places) -> str | None:
+        """Each in turn."""
+        if not self._routers:
+            self._routers = list(places.routers)
+        while self._routers:
+            router_id = self._routers.pop()
+            if router_id in places.routers:
+                return router_id
+        return None
+
+
+def compare_one_by_one(found: Findings, chosen: Installed, places: Places, reader: Reader) -> None:
+    """Elements and MACs; the kernel is asked about each. Raises OSError."""
+    elements: dict[ElementKey, bytes] = {}
+    keys = [
+        (item.set_name, key)
+        for item, _ in of_kinds(chosen, ElementItem)
+        if isinstance(item, ElementItem) and (key := places.key_of(item)) is not None
+    ]
+    for answer in reader.look_up_elements(keys):
+        if answer is not None:
+            elements.update(elements_of(answer))
+    compare_elements(found, chosen, places, elements, {name for name, _ in keys})
+    compare_entries(found, chosen, places, _entries(chosen, places, reader))
+
+
+def _entries(chosen: Installed, places: Places, reader: Reader) -> Entries:
+    asked: list[tuple[int, bytes, int]] = []
+    for item, value in of_kinds(chosen, MacItem):
+        if not isinstance(item, MacItem) or not isinstance(value, Via) or item.segment not in places.segments:
+            continue
+        _, tunnel, has_hosts = places.segments[item.segment]
+        asked.append((tunnel, item.mac, _MASTER))
+        if value.host and has_hosts:
+            asked.append((tunnel, item.mac, _SELF))
+    found = Entries()
+    bridges, tunnels = set(places.bridges), set(places.tunnels)
+    for answer in reader.look_up_entries(asked):
+        if answer is not None:
+            note_entry(found, answer, bridges, tunnels)
+    return found

@@ -1,0 +1,269 @@
+"""What stands in the kernel, read back: forwarding entries, the filter's chains and elements, routers' inside.
+
+Numbers are those of linux/neighbour.h, rtnetlink.h, fib_rules.h and netfilter/nf_tables.h.
+"""
+
+from __future__ import annotations
+
+import socket
+import struct
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from dataplane.addresses import Prefix
+from dataplane.netlink.channel import NETFILTER, ROUTE, Channel
+from dataplane.netlink.filter import SETS
+from dataplane.netlink.names import TABLE
+from dataplane.netlink.nft import BRIDGE, NETDEV, SetSpec
+from dataplane.netlink.rtnl import Link, get_link, link_of, list_links
+from dataplane.netlink.wire import KernelError, Message, Request, attributes, chars, text
+
+_GET_ADDRESS, _GET_ROUTE, _GET_NEIGHBOR, _GET_RULE = 22, 26, 30, 34
+_GET_CHAIN, _GET_RULES, _GET_SET, _GET_ELEMENTS = 10 << 8 | 4, 10 << 8 | 7, 10 << 8 | 10, 10 << 8 | 13
+_SELF = 0x02
+_NOARP, _PERMANENT = 0x40, 0x80
+_ENOENT = 2
+_INTERRUPTED = 0x10
+"""A dump during which things changed (NLM_F_DUMP_INTR)."""
+_PROTOCOL_STATIC, _UNICAST = 4, 1
+_TRIES = 5
+
+ElementKey = tuple[str, bytes]
+"""A set's name and the key of an element."""
+ChainKey = tuple[int, str]
+"""An nftables family and the name of a chain in our table."""
+EntryKey = tuple[int, bytes]
+"""A device's index and a MAC, or a host's address."""
+
+
+class Route(NamedTuple):
+    device: int
+    via: bytes
+    source: bytes
+    mtu: int
+
+
+@dataclass(slots=True)
+class Inside:
+    """What is in a router's namespace; rules are (device, table)."""
+
+    links: dict[str, Link] = field(default_factory=dict)
+    addresses: set[tuple[int, bytes]] = field(default_factory=set)
+    routes: dict[tuple[int, Prefix], Route] = field(default_factory=dict)
+    rules: set[tuple[str, int]] = field(default_factory=set)
+
+
+@dataclass(slots=True)
+class Entries:
+    """Static forwarding entries: bridges' as (bridge, MAC) -> port, tunnels' as (tunnel, MAC) -> host, and the hosts
+    that group frames go to as (tunnel, host)."""
+
+    local: dict[EntryKey, int] = field(default_factory=dict)
+    remote: dict[EntryKey, bytes] = field(default_factory=dict)
+    floods: set[EntryKey] = field(default_factory=set)
+
+
+@dataclass(slots=True)
+class Filter:
+    """Elements with their data; for each chain how many rules (and jumps to it) there are."""
+
+    elements: dict[ElementKey, bytes] = field(default_factory=dict)
+    chains: dict[ChainKey, int] = field(default_factory=dict)
+
+
+class Reader:
+    """Sockets of its own, so that a long answer keeps no change waiting. One thread at a time."""
+
+    def __init__(self) -> None:
+        """In the host's network namespace. Raises OSError."""
+        self._route = Channel(ROUTE)
+        try:
+            self._filter = Channel(NETFILTER)
+        except OSError:
+            self._route.close()
+            raise
+
+    def close(self) -> None:
+        self._route.close()
+        self._filter.close()
+
+    def links(self) -> dict[int, Link]:
+        """By index. Raises KernelError, OSError, as all of these do."""
+        return {link.ifindex: link for link in map(link_of, self._route.dump(list_links()))}
+
+    def links_of(self, indexes: Sequence[int]) -> dict[int, Link]:
+        """These only; those that are not there are left out."""
+        answers = self._route.look_up([get_link(index) for index in indexes])
+        return {link.ifindex: link for link in (link_of(answer) for answer in answers if answer is not None)}
+
+    def entries(self, bridges: Iterable[int], tunnels: Iterable[int], port: int = 0) -> Entries:
+        """Those of these devices; of one bridge port only if there is one given."""
+        of_bridges, of_tunnels = set(bridges), set(tunnels)
+        head = struct.pack("=BxxxiHBB", socket.AF_BRIDGE, port, 0, 0, 0)
+        found = Entries()
+        for message in _consistent(self._route, Request(_GET_NEIGHBOR, 0, head, "forwarding entries")):
+            note_entry(found, message, of_bridges, of_tunnels)
+        return found
+
+    def filter(self) -> Filter:
+        return Filter(self.elements(SETS.values()), self.chains())
+
+    def elements(self, specs: Iterable[SetSpec]) -> dict[ElementKey, bytes]:
+        found: dict[ElementKey, bytes] = {}
+        for spec in specs:
+            for message in self._of_table(_GET_ELEMENTS, spec.family, text(2, spec.name), f"nftables set {spec.name}"):
+                found.update(elements_of(message))
+        return found
+
+    def counts(self) -> dict[str, int]:
+        """Elements by set, as far as this kernel counts them."""
+        found = {}
+        for family in (NETDEV, BRIDGE):
+            for message in self._of_table(_GET_SET, family, b"", "nftables sets"):
+                parts = attributes(message.body, 4)
+                if 20 in parts:
+                    found[chars(parts[2])] = int.from_bytes(parts[20], "big")
+        return found
+
+    def chains(self) -> dict[ChainKey, int]:
+        """Ports' chains by how often they are used, others by their rules (they are jumped to from elsewhere)."""
+        found: dict[ChainKey, int] = {}
+        for family in (NETDEV, BRIDGE):
+            for message in self._of_table(_GET_CHAIN, family, b"", "nftables chains"):
+                parts = attributes(message.body, 4)
+                if chars(parts.get(1, b"")) == TABLE:
+                    found[family, chars(parts[3])] = int.from_bytes(parts.get(6, b""), "big")
+        for family, name in list(found):
+            if not name.startswith("port-"):
+                rules = self._of_table(_GET_RULES, family, text(2, name), f"rules of nftables chain {name}")
+                found[family, name] = len(rules)
+        return found
+
+    def _of_table(self, kind: int, family: int, more: bytes, about: str) -> list[Message]:
+        request = Request(kind, 0, struct.pack(">BBH", family, 0, 0) + text(1, TABLE) + more, about)
+        try:
+            return _consistent(self._filter, request)
+        except KernelError as problem:
+            if problem.code == _ENOENT:
+                return []
+            raise
+
+    # -- one by one
+
+    def look_up_entries(self, keys: Sequence[tuple[int, bytes, int]]) -> list[Message | None]:
+        """The answers about forwarding entries, as (device, MAC, flag of who has it); None where there is none."""
+        requests = [
+            Request(
+                _GET_NEIGHBOR,
+                0,
+                struct.pack("=BxxxiHBB", socket.AF_BRIDGE, device, 0, flag, 0) + _attribute(2, mac),
+            )
+            for device, mac, flag in keys
+        ]
+        return self._route.look_up(requests)
+
+    def look_up_elements(self, keys: Sequence[ElementKey]) -> list[Message | None]:
+        requests = []
+        for name, key in keys:
+            element = _attribute(0x8001, _attribute(0x8001, _attribute(1, key)))
+            head = struct.pack(">BBH", SETS[name].family, 0, 0) + text(1, TABLE) + text(2, name)
+            requests.append(Request(_GET_ELEMENTS, 0, head + _attribute(0x8003, element)))
+        return self._filter.look_up(requests)
+
+
+def _attribute(kind: int, value: bytes) -> bytes:
+    return struct.pack("=HH", len(value) + 4, kind) + value + bytes(-len(value) % 4)
+
+
+def _consistent(channel: Channel, request: Request) -> list[Message]:
+    """A dump that nothing has come in between of, if there is one to be had."""
+    found: list[Message] = []
+    for _ in range(_TRIES):
+        found = channel.dump(request)
+        if not any(message.flags & _INTERRUPTED for message in found):
+            break
+    return found
+
+
+def note_entry(found: Entries, message: Message, bridges: set[int], tunnels: set[int]) -> None:
+    """Sort a forwarding entry (RTM_NEWNEIGH) in, if it is a static one of these devices."""
+    body = message.body
+    _, port, state, flags, _ = struct.unpack_from("=BxxxiHBB", body)
+    if not state & _NOARP or state & _PERMANENT:
+        return
+    parts = attributes(body, 12)
+    mac = parts.get(2, b"")
+    # 5: the VLAN. A bridge that knows of VLANs has each entry once more for its default one.
+    if 5 in parts or len(mac) != 6:
+        return
+    if 9 in parts:
+        (bridge,) = struct.unpack("=I", parts[9])
+        if bridge in bridges:
+            found.local[bridge, mac] = port
+    elif port in tunnels and flags & _SELF:
+        host = parts.get(1, b"")
+        if any(mac):
+            found.remote[port, mac] = host
+        else:
+            found.floods.add((port, host))
+
+
+def elements_of(message: Message) -> Iterator[tuple[ElementKey, bytes]]:
+    """The elements in a message about a set of our tables."""
+    parts = attributes(message.body, 4)
+    name = chars(parts.get(2, b""))
+    for element in _list(parts.get(3, b"")):
+        inner = attributes(element)
+        if 1 not in inner:
+            continue
+        data = attributes(inner[2]).get(1, b"") if 2 in inner else b""
+        yield (name, attributes(inner[1])[1]), data
+
+
+def _list(data: bytes) -> Iterator[bytes]:
+    """The contents of all list elements, which have one and the same attribute number."""
+    offset = 0
+    while offset + 4 <= len(data):
+        (length,) = struct.unpack_from("=H", data, offset)
+        if length < 4:
+            break
+        yield data[offset + 4 : offset + length]
+        offset += (length + 3) & ~3
+
+
+# -- inside a router
+
+
+def read_links(channel: Channel) -> dict[str, Link]:
+    """The devices by name, where the socket is. Raises KernelError, OSError."""
+    return {link.name: link for link in map(link_of, channel.dump(list_links()))}
+
+
+def read_inside(channel: Channel) -> Inside:
+    """By a socket in a router's namespace. Raises KernelError, OSError."""
+    found = Inside()
+    found.links = read_links(channel)
+    for message in channel.dump(Request(_GET_ADDRESS, 0, struct.pack("=BBBBi", socket.AF_INET, 0, 0, 0, 0))):
+        (index,) = struct.unpack_from("=i", message.body, 4)
+        found.addresses.add((index, attributes(message.body, 8).get(2, b"")))
+    for message in channel.dump(Request(_GET_ROUTE, 0, struct.pack("=BBBBBBBBI", socket.AF_INET, *bytes(7), 0))):
+        _note_route(found, message)
+    for message in channel.dump(Request(_GET_RULE, 0, struct.pack("=BBBBBBBBI", socket.AF_INET, *bytes(7), 0))):
+        parts = attributes(message.body, 12)
+        if 3 in parts and 15 in parts:
+            found.rules.add((chars(parts[3]), struct.unpack("=I", parts[15])[0]))
+    return found
+
+
+def _note_route(found: Inside, message: Message) -> None:
+    _, length, _, _, _, protocol, _, kind, _ = struct.unpack_from("=BBBBBBBBI", message.body)
+    if protocol != _PROTOCOL_STATIC or kind != _UNICAST:
+        return
+    parts = attributes(message.body, 12)
+    (table,) = struct.unpack("=I", parts[15])
+    metrics = attributes(parts.get(8, b""))
+    (device,) = struct.unpack("=I", parts.get(4, bytes(4)))
+    (mtu,) = struct.unpack("=I", metrics.get(2, bytes(4)))
+    route = Route(device, parts.get(5, b""), parts.get(7, b""), mtu)
+    found.routes[table, Prefix(parts.get(1, bytes(4)), length)] = route

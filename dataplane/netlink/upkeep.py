@@ -1,0 +1,341 @@
+"""Keeps what stands as it was installed: puts back what others changed, finds and sweeps what nobody wants."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+
+from dataplane.base import Drifted, Event, Leftover, Survey
+from dataplane.model import Key
+from dataplane.netlink.audit import (
+    Findings,
+    add_dependents,
+    compare_chains,
+    compare_elements,
+    compare_entries,
+    compare_inside,
+    compare_links,
+    compare_names,
+    count_elements,
+)
+from dataplane.netlink.book import Book
+from dataplane.netlink.filter import SETS
+from dataplane.netlink.installer import Installer
+from dataplane.netlink.items import Item, LegItem, MacItem, SegmentItem, Value
+from dataplane.netlink.leftovers import Left, gone_with, leftovers, traces_of
+from dataplane.netlink.names import ALIAS, bridge_name, leg_name, segment_id, tunnel_name
+from dataplane.netlink.namespaces import namespaces, remove_namespace
+from dataplane.netlink.notices import Suspicion
+from dataplane.netlink.rtnl import Link, delete_route, delete_rule
+from dataplane.netlink.samples import Sampler, compare_one_by_one
+from dataplane.netlink.settings import NetlinkSettings
+from dataplane.netlink.standing import Entries, elements_of, read_inside
+from dataplane.netlink.traces import (
+    ChainTrace,
+    DeviceTrace,
+    ElementTrace,
+    NamespaceTrace,
+    RouteTrace,
+    RuleTrace,
+    Trace,
+    name_of,
+    removal_of,
+)
+from dataplane.netlink.wanted import Wanted
+from dataplane.netlink.wire import Request
+
+_ROUNDS = 3
+_EXAMPLES = 5
+
+Install = Callable[[], Collection[Key]]
+"""Does what the book says is missing; returns who has a problem now."""
+
+
+class Upkeep:
+    """`lock` guards the book and the installer, and is held while anything is compared with them. Any thread."""
+
+    def __init__(
+        self,
+        lock: threading.RLock,
+        book: Book,
+        installer: Installer,
+        settings: NetlinkSettings,
+        install: Install,
+        tell: Callable[[Event], None],
+    ) -> None:
+        self._lock = lock
+        self._book = book
+        self._installer = installer
+        self._settings = settings
+        self._install = install
+        self._tell = tell
+        self._sampler = Sampler(installer.reader)
+        self._stuck: frozenset[Key] = frozenset()
+
+    # -- what others changed
+
+    def heal(self, suspicion: Suspicion) -> None:
+        """Compare what may have been touched, and put it back. Raises KernelError, OSError."""
+        healed: dict[Key, None] = {}
+        examples: list[str] = []
+        if self._only_links_as_they_were(suspicion):
+            return
+        with self._lock:
+            for _ in range(_ROUNDS):
+                found = Findings()
+                links = self._look(found, suspicion)
+                if found.clean:
+                    break
+                examples += [*found.missing.values(), *found.altered.values(), *found.static]
+                self._put_back(found, links, healed)
+                # A device made anew has lost what was on it, a table what was in it.
+                suspicion = Suspicion(everything=bool(found.static) or any(map(_is_device, found.items)))
+                if self._stuck or not suspicion:
+                    break
+        if examples:
+            self._tell(Drifted(frozenset(healed), tuple(examples[:_EXAMPLES])))
+
+    def _only_links_as_they_were(self, suspicion: Suspicion) -> bool:
+        """What is said of devices most often is this agent's own doing: so that much is read without the lock."""
+        if suspicion != Suspicion(links=suspicion.links):
+            return False
+        with self._lock:
+            if not self._know(suspicion.links):
+                return True
+        links, found = self._installer.reader.links(), Findings()
+        with self._lock:
+            compare_links(found, self._book.installed, self._installer.places, links, self._settings)
+            return found.clean
+
+    def _look(self, found: Findings, suspicion: Suspicion) -> Mapping[int, Link]:
+        """Compare as far as suspected, and all if a device is gone. Returns the devices that there are, if looked at.
+        """
+        installed, places, reader = self._book.installed, self._installer.places, self._installer.reader
+        links: Mapping[int, Link] = {}
+        if suspicion.everything or self._know(suspicion.links):
+            links = reader.links()
+            compare_links(found, installed, places, links, self._settings)
+        everything = suspicion.everything or bool(found.missing or found.altered)
+        if everything or suspicion.tables:
+            stands = reader.filter()
+            compare_chains(found, installed, places, stands.chains, suspicion.chains)
+            compare_elements(found, installed, places, stands.elements, SETS)
+        else:
+            if suspicion.chains:
+                compare_chains(found, installed, places, reader.chains(), suspicion.chains)
+            names = suspicion.sets & SETS.keys()
+            elements = reader.elements(SETS[name] for name in names)
+            compare_elements(found, installed, places, elements, names)
+            compare_one_by_one(found, self._named(suspicion), places, reader)
+        if everything or any(not any(mac) for index, mac in suspicion.entries if self._know((index,))):
+            compare_entries(found, installed, places, self._entries())
+        if everything or suspicion.names:
+            compare_names(found, installed, places)
+        routers = [name for name in places.routers if everything or name in suspicion.routers]
+        insides = {name: read_inside(places.routers[name].channel) for name in routers}
+        compare_inside(found, installed, places, insides)
+        return links
+
+    def _named(self, suspicion: Suspicion) -> dict[type[Item], dict[Item, Value]]:
+        """The MACs and elements that are suspected one by one."""
+        installed, places = self._book.installed, self._installer.places
+        wanted = Wanted(self._book, places)
+        items = {item for key in suspicion.elements for item in wanted.as_items(key, b"")}
+        items |= {MacItem(segment, mac) for _, mac in suspicion.entries for segment in places.segments}
+        found: dict[type[Item], dict[Item, Value]] = {}
+        for item in items:
+            of_kind = installed.get(type(item), {})
+            if item in of_kind:
+                found.setdefault(type(item), {})[item] = of_kind[item]
+        return found
+
+    def _know(self, indexes: Collection[int]) -> bool:
+        """Whether one of the devices is ours, or a port's."""
+        if not indexes:
+            return False
+        places = self._installer.places
+        ours, wanted = places.devices, Wanted(self._book, places)
+        return any(index in ours or wanted.has_device(index) for index in indexes)
+
+    def _entries(self) -> Entries:
+        places = self._installer.places
+        return self._installer.reader.entries(places.bridges, places.tunnels)
+
+    def _put_back(self, found: Findings, links: Mapping[int, Link], healed: dict[Key, None]) -> None:
+        installer, items = self._installer, found.items
+        if found.static:
+            installer.prepare_filter()
+        stale = add_dependents(found, self._book.installed, installer.places)
+        healed.update(dict.fromkeys(self._owners(found)))
+        chains = [ChainTrace(leg.outside) for leg in installer.places.legs.values() if leg.outside in found.lost]
+        self._take_away([*chains, *(ElementTrace(*key, b"") for key in stale)])
+        installer.inherited.elements.update((key, data) for key, data in found.elements.items() if key not in stale)
+        if any(map(_is_device, items)):
+            self._keep_devices(items, links or installer.reader.links())
+        self._book.lose(found.items)
+        self._stuck = frozenset(self._install())
+
+    def _keep_devices(self, items: Iterable[Item], links: Mapping[int, Link]) -> None:
+        """What is left of them is taken over when they are made again, whatever it is called now."""
+        places, devices = self._installer.places, self._installer.inherited.devices
+        for item in items:
+            match item:
+                case SegmentItem(segment):
+                    indexes, alias = places.segments[segment], ALIAS + segment_id(segment)
+                    names = {bridge_name(segment): indexes.bridge, tunnel_name(segment): indexes.tunnel}
+                case LegItem(subnet_id):
+                    names, alias = {leg_name(subnet_id): places.legs[subnet_id].outside}, ALIAS + subnet_id
+                case _:
+                    continue
+            kept = {name: links[index] for name, index in names.items() if index in links}
+            devices.update((name, link._replace(name=name, alias=alias)) for name, link in kept.items())
+
+    def _owners(self, found: Findings) -> frozenset[Key]:
+        """The resources; what belongs to none is put back here."""
+        owners = (key for item in found.items for key in self._book.owners(item))
+        return frozenset(key for key in owners if not key.id.startswith("/"))
+
+    # -- looks
+
+    def check(self) -> Survey:
+        """Devices, names, rules, counts, and a slice of the rest; what is wrong is put back. Raises KernelError,
+        OSError."""
+        found = Findings()
+        with self._lock:
+            installed, places, reader = self._book.installed, self._installer.places, self._installer.reader
+            compare_links(found, installed, places, reader.links(), self._settings)
+            compare_names(found, installed, places)
+            compare_chains(found, installed, places, reader.chains())
+            self._sampler.compare(found, installed, places)
+            router_id = self._sampler.next_router(places)
+            if router_id is not None:
+                compare_inside(found, installed, places, {router_id: read_inside(places.routers[router_id].channel)})
+            expected, counts = count_elements(installed, places), reader.counts()
+            too_few = {name for name, count in counts.items() if count < expected.get(name, 0) and name in SETS}
+            again = self._owners(found)
+            if self._stuck:
+                self._book.touch_missing(self._stuck)
+                self._stuck = frozenset(self._install())
+        if too_few or not found.clean:
+            self.heal(Suspicion(everything=not found.clean, sets=too_few))
+        return _survey(found, again, ())
+
+    def survey(self, unsettled: Collection[Key]) -> Survey:
+        """Raises KernelError, OSError."""
+        found, left = self._read_all(unsettled)
+        if found.clean and not left:
+            return _survey(found, frozenset(), ())
+        # It may be what was changed while it was read: once more while nothing changes.
+        with self._lock:
+            found, left = self._read_all(unsettled)
+            again = self._owners(found)
+            # Whoever asked may only have looked: the next check puts back what nobody has by then.
+            self._stuck |= {key for item in found.items for key in self._book.owners(item)}
+            self._book.distrust(found.items)
+            self._installer.inherited.elements.update(found.elements)
+            return _survey(found, again, left)
+
+    def _read_all(self, unsettled: Collection[Key]) -> tuple[Findings, list[Trace]]:
+        found = Findings()
+        reader, places, prefix = self._installer.reader, self._installer.places, self._settings.namespace_prefix
+        with self._lock:
+            insides = {name: read_inside(router.channel) for name, router in places.routers.items()}
+            entries = self._entries()
+        links, stands = reader.links(), reader.filter()
+        named = namespaces(prefix)
+        with self._lock:
+            installed, wanted = self._book.installed, Wanted(self._book, places)
+            insides = {name: inside for name, inside in insides.items() if name in places.routers}
+            compare_links(found, installed, places, links, self._settings)
+            compare_chains(found, installed, places, stands.chains)
+            compare_elements(found, installed, places, stands.elements, SETS)
+            compare_entries(found, installed, places, entries)
+            compare_names(found, installed, places)
+            compare_inside(found, installed, places, insides)
+            left = Left(links, entries, stands, insides, named)
+            traces = leftovers(left, places, unsettled, prefix, self._book.wants)
+            return found, [trace for trace in traces if not wanted.has(trace)]
+
+    # -- removal
+
+    def dismiss(self, removed: Collection[Key]) -> None:
+        """Take away what an earlier agent left of resources that are deleted now. `lock` held. Raises KernelError,
+        OSError."""
+        inherited, places = self._installer.inherited, self._installer.places
+        if not removed or not inherited:
+            return
+        links, wanted = self._installer.reader.links(), Wanted(self._book, places)
+        gone = gone_with(removed, links, inherited.namespaces, self._settings.namespace_prefix)
+        gone.devices = {index for index in gone.devices if not wanted.has_device(index)}
+        entries = Entries()
+        for index in gone.devices & links.keys():
+            entries.local.update(self._installer.reader.entries([links[index].master], (), index).local)
+        traces = traces_of(gone, inherited.elements, entries, links, self._book.wants)
+        self._take_away([trace for trace in traces if not wanted.has(trace)])
+        self._installer.release_geneve()
+
+    def sweep(self, left: Sequence[Leftover]) -> int:
+        """Raises KernelError, OSError."""
+        with self._lock:
+            wanted = Wanted(self._book, self._installer.places)
+            traces: list[Trace] = [one.handle for one in left]  # type: ignore[misc]
+            return self._take_away([trace for trace in traces if not wanted.has(trace)])
+
+    def _take_away(self, traces: Sequence[Trace]) -> int:
+        """Returns how many were there and are gone now."""
+        elements = self._standing([trace for trace in traces if isinstance(trace, ElementTrace)])
+        others = [trace for trace in traces if not isinstance(trace, ElementTrace)]
+        if not elements and not others:
+            return 0
+        group = int.from_bytes(os.urandom(4), "big") >> 1 | 1
+        removal = removal_of([*others, *elements], group)
+        refused = self._installer.dismiss(removal.route, removal.filter)
+        inherited = self._installer.inherited
+        for trace in elements:
+            inherited.elements.pop((trace.set_name, trace.key), None)
+        for other in others:
+            match other:
+                case DeviceTrace(_, name):
+                    inherited.devices.pop(name, None)
+                case NamespaceTrace(name):
+                    remove_namespace(name)
+                    inherited.namespaces.pop(name, None)
+        self._in_routers(others)
+        if refused:
+            raise refused[min(refused)]
+        return len(elements) + len(others)
+
+    def _standing(self, traces: Sequence[ElementTrace]) -> list[ElementTrace]:
+        """With their data as it is now."""
+        answers = self._installer.reader.look_up_elements([(trace.set_name, trace.key) for trace in traces])
+        found = (element for answer in answers if answer is not None for element in elements_of(answer))
+        return [ElementTrace(*key, data) for key, data in found]
+
+    def _in_routers(self, traces: Iterable[Trace]) -> None:
+        by_router: dict[str, list[Request]] = {}
+        for trace in traces:
+            if isinstance(trace, RouteTrace):
+                by_router.setdefault(trace.router_id, []).append(delete_route(trace.table, trace.destination))
+            elif isinstance(trace, RuleTrace):
+                by_router.setdefault(trace.router_id, []).append(delete_rule(trace.device, trace.table))
+        for router_id, requests in by_router.items():
+            router = self._installer.places.routers.get(router_id)
+            if router is not None:
+                router.channel.submit(requests)
+
+
+def _is_device(item: Item) -> bool:
+    return isinstance(item, SegmentItem | LegItem)
+
+
+def _survey(found: Findings, again: frozenset[Key], left: Sequence[Trace]) -> Survey:
+    examples = [*found.missing.values(), *found.altered.values(), *found.static][:_EXAMPLES]
+    return Survey(
+        found.standing,
+        len(found.missing),
+        len(found.altered) + len(found.static),
+        tuple(examples),
+        again,
+        [Leftover(name_of(trace), trace) for trace in left],
+    )
