@@ -80,7 +80,7 @@ def world(worlds: Worlds, backend: Backend, request: pytest.FixtureRequest) -> I
     made = worlds.get(backend)
     failed = request.session.testsfailed
     yield made
-    if made.spoiled or request.session.testsfailed > failed:
+    if request.session.testsfailed > failed:
         worlds.close()
         return
     try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Mapping
 
@@ -10,13 +11,23 @@ from tests.lab import Host
 
 INDEX = re.compile(r"\bport-\d+\b")
 
+PORT_NUMBER = re.compile(
+    r"(?P<before>\b(?:in_port=|reg2=|output:|set_field:(?=\w+->reg2\b)))(?P<number>0x[0-9a-f]+|\d+)\b"
+)
+
 Footprint = frozenset[str]
 
 
 def footprint_of(host: Host, backend: Backend) -> Footprint:
-    """Without the names that only this lab has, and without the kernel's numbers of devices."""
-    lines = _lines("", backend.footprint(host))
-    return frozenset(INDEX.sub("port-N", line.replace(host.namespace.name, "HOST")) for line in lines)
+    """Without the names that only this lab has, and with names for the numbers that a switch and the kernel choose."""
+    names = _port_names(host) if host.has_ovs else {}
+    return frozenset(
+        PORT_NUMBER.sub(
+            lambda match: f"{match['before']}{names.get(int(match['number'], 0), match['number'])}",
+            INDEX.sub("port-N", line.replace(host.namespace.name, "HOST")),
+        )
+        for line in _lines("", backend.footprint(host))
+    )
 
 
 def difference(expected: Footprint, found: Footprint, most: int = 20) -> str:
@@ -26,6 +37,12 @@ def difference(expected: Footprint, found: Footprint, most: int = 20) -> str:
     lines += [f"  - {line}" for line in missing[:most]]
     lines += [f"  + {line}" for line in extra[:most]]
     return "\n".join(lines)
+
+
+def _port_names(host: Host) -> dict[int, str]:
+    """Guests' devices by OpenFlow port number."""
+    listed = json.loads(host.vsctl("--format=json", "--columns=name,ofport", "list", "Interface"))
+    return {number: name for name, number in listed["data"] if name.startswith(("tap", "vmnic"))}
 
 
 def _lines(path: str, value: object) -> Iterator[str]:

@@ -47,18 +47,20 @@ def _row(document: dict[str, object]) -> Row:
     return Row(str(document["kind"]), str(document["event"]), Measured(measured["seconds"], pairs, measured["stall"]))
 
 
-HEAD = ("cloud", "event", "watched s", "lost local", "remote", "routed", "silence ms", "TCP stall ms", "twice")
+HEAD = ("cloud", "event", "watched s", "lost/sent", "silence ms", "TCP stall ms", "answered twice")
+TEXTS = (0, 1, 3)
+"""Columns of HEAD that are not numbers."""
 
 
 def cells(row: Row) -> tuple[str, ...]:
-    """As in HEAD. Lost pings are `lost/sent`, the silence is the longest of all pairs."""
+    """As in HEAD. The silence is the longest of all pairs."""
     measured = row.measured
     silence = max((pair.silence for pair in measured.pairs), default=0.0)
     return (
         row.kind,
         row.event,
         f"{measured.seconds:.1f}",
-        *(f"{pair.lost}/{pair.sent}" for pair in measured.pairs[:3]),
+        ", ".join(f"{pair.pair} {pair.lost}/{pair.sent}" for pair in measured.pairs),
         f"{silence * 1000:.0f}",
         f"{measured.stall * 1000:.0f}",
         str(sum(pair.duplicates for pair in measured.pairs)),
@@ -73,8 +75,7 @@ def table(rows: Iterable[Row]) -> list[str]:
 
 
 def _line(line: Sequence[str], widths: Sequence[int]) -> str:
-    left = 2
     return "  ".join(
-        text.ljust(width) if column < left else text.rjust(width)
+        text.ljust(width) if column in TEXTS else text.rjust(width)
         for column, (text, width) in enumerate(zip(line, widths, strict=True))
     )

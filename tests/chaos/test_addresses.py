@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import socket
 
 import pytest
@@ -24,8 +25,8 @@ def neighbors_at(world: World, old: str, new: str) -> list[State]:
 
 def mentions(station: Station, address: str) -> list[str]:
     """What the agent has made that says this address, other than its own settings."""
-    packed = f"0x{socket.inet_aton(address).hex()}"
-    return [line for line in station.footprint() if packed in line or address in line]
+    spelled = re.compile(rf"\b({re.escape(address)}|0x{socket.inet_aton(address).hex()})\b")
+    return [line for line in station.footprint() if spelled.search(line)]
 
 
 @pytest.mark.parametrize("mover", ["own", "remote"])

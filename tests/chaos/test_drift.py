@@ -34,9 +34,6 @@ def test_all_of_it_at_once(world: World) -> None:
     with world.event("all of it deleted", back_within=bound(RESTORED_S) + 30.0):
         if station.host.has_ovs:
             station.backend.wipe(station.host)
-            guests = [world.guests[one.id] for one in (*world.nics, *world.spares) if one.host_ip == station.ip]
-            # The compute service plugs its devices again; the agent does so for those whose names it knows.
-            del guests
         else:
             for family in ("netdev", "bridge"):
                 station.host.run("nft", "delete", "table", family, "aca")

@@ -47,7 +47,6 @@ CROWD = 60
 READY_S = 30.0
 COMPLETE_S = 30.0
 RECONCILE_S = 60.0
-FIRST_OFPORT = 200
 
 
 def nic(number: int, subnet: Subnet, host_ip: str) -> Nic:
@@ -193,8 +192,6 @@ class World:
         self.lab = lab
         self.report = report
         self.kind = "-".join(backend.name for backend in backends)
-        self.spoiled = False
-        """Set by a test after which it cannot be as it was: the next one gets another."""
         self.stations = tuple(self._station(number, backend) for number, backend in enumerate(backends, 1))
         self.one, self.two = self.stations
         self.nics = [
@@ -284,14 +281,8 @@ class World:
 
 
 def make_guests(host: Host, nics: Sequence[Nic]) -> list[Guest]:
-    """With OpenFlow port numbers that follow from the interface, so that hosts elsewhere can have the same."""
     specs = [GuestSpec(one.id, one.mac, (one.subnet.with_length(one.ip),), one.subnet.gateway) for one in nics]
-    guests = host.guests(specs)
-    if host.has_ovs:
-        for guest in guests:
-            number = FIRST_OFPORT + int(guest.port_id[:5])
-            host.vsctl("set", "Interface", guest.device, f"ofport_request={number}")
-    return guests
+    return host.guests(specs)
 
 
 def fresh_footprint(lab: Lab, station: Station, nics: Sequence[Nic]) -> Footprint:
