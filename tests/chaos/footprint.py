@@ -11,9 +11,10 @@ from tests.lab import Host
 
 INDEX = re.compile(r"\bport-\d+\b")
 
-PORT_NUMBER = re.compile(
-    r"(?P<before>\b(?:in_port=|reg2=|output:|set_field:(?=\w+->reg2\b)))(?P<number>0x[0-9a-f]+|\d+)\b"
-)
+PORT_NUMBER = re.compile(r"\b(in_port=|reg2=|output:|set_field:(?=\w+->reg2\b))(0x[0-9a-f]+|\d+)\b")
+COPY = re.compile(r"set_field:\w[-\w]*->reg2,resubmit\(,\d+\),?")
+COPIES = re.compile(rf"(?:{COPY.pattern}){{2,}}$")
+"""Copies for several ports are in the order of the ports' numbers."""
 
 Footprint = frozenset[str]
 
@@ -21,13 +22,18 @@ Footprint = frozenset[str]
 def footprint_of(host: Host, backend: Backend) -> Footprint:
     """Without the names that only this lab has, and with names for the numbers that a switch and the kernel choose."""
     names = _port_names(host) if host.has_ovs else {}
-    return frozenset(
-        PORT_NUMBER.sub(
-            lambda match: f"{match['before']}{names.get(int(match['number'], 0), match['number'])}",
-            INDEX.sub("port-N", line.replace(host.namespace.name, "HOST")),
-        )
-        for line in _lines("", backend.footprint(host))
-    )
+    return frozenset(_named(host, names, line) for line in _lines("", backend.footprint(host)))
+
+
+def _named(host: Host, names: Mapping[int, str], line: str) -> str:
+    line = INDEX.sub("port-N", line.replace(host.namespace.name, "HOST"))
+    line = PORT_NUMBER.sub(lambda match: f"{match[1]}{names.get(int(match[2], 0), match[2])}", line)
+    return COPIES.sub(lambda match: ",".join(sorted(copy.rstrip(",") for copy in COPY.findall(match[0]))), line)
+
+
+def flows_of(footprint: Footprint) -> Footprint:
+    """Without what others than the agent say of the devices that they attach."""
+    return frozenset(line for line in footprint if line.startswith(" flows:"))
 
 
 def difference(expected: Footprint, found: Footprint, most: int = 20) -> str:

@@ -7,6 +7,7 @@ import time
 import pytest
 
 from tests.chaos.bounds import bound
+from tests.chaos.footprint import flows_of
 from tests.chaos.world import BLUE, World, nic
 from tests.conformance.network import port_state
 from tests.lab import wait_until
@@ -57,7 +58,7 @@ def test_the_database_is_wiped(world: World) -> None:
             bound(BACK_S),
             "all that the agent knows is attached again",
         )
-        station.wait_footprint(whole, bound(BACK_S), "as before")
+        wait_until(lambda: flows_of(station.footprint()) == flows_of(whole), bound(BACK_S), "all flows are back")
 
     # A fresh agent on a wiped host cannot know whose device that is.
     with world.event("OVSDB wiped while the agent is down", back_within=60.0):
@@ -71,6 +72,7 @@ def test_the_database_is_wiped(world: World) -> None:
     assert (problem["id"], problem["status"]) == (other.id, "pending")
     assert "device" in problem["reason"]
     station.controller.remove(port_state(other))
+    world.attach_again(station)
     station.host.run("ip", "link", "del", "vmnic7")
 
 

@@ -258,6 +258,11 @@ class World:
         event.result = self.traffic.measure(event.since, time.monotonic())
         self.report.add(self.kind, name, event.result)
 
+    def attach_again(self, station: Station) -> None:
+        """What the compute service does where a switch has forgotten its devices."""
+        nics = [one for one in (*self.nics, *self.spares) if one.host_ip == station.ip]
+        station.host.attach([self.guests[one.id] for one in nics])
+
     def restore(self) -> None:
         """As it was when it was new: what tests have added is gone, the agents run as usual. Raises LabError."""
         for station in self.stations:
@@ -298,7 +303,8 @@ def fresh_footprint(lab: Lab, station: Station, nics: Sequence[Nic]) -> Footprin
         fresh.start()
         agent.wait_ready(READY_S)
         make_guests(host, nics)
-        fresh.tell(*station.controller.wanted())
+        # The devices may be noticed only later.
+        controller.tell(*station.controller.wanted())
         fresh.wait_settled()
         return fresh.footprint()
     finally:
