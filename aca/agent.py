@@ -35,6 +35,7 @@ from aca.transport import intake
 from aca.transport.admin import AdminServer
 from aca.transport.controller import ControllerClient, ControllerSettings, TlsError, TlsFiles
 from aca.transport.listen import ListenError
+from aca.transport.replay import ask_for_replay
 from aca.transport.server import GoalStateServer, ServerSettings
 from aca.transport.thread import ServerThread
 from aca.version import agent_version
@@ -86,6 +87,14 @@ class Engine(intake.Engine, Protocol):
 
     def move_tunnels(self, address: bytes) -> None:
         """Tunnels of this host end here from now on. Raises DataPlaneError."""
+        ...
+
+    def expect_replay(self, request_id: str) -> None:
+        """The controllers are about to be told that this agent has started."""
+        ...
+
+    def replay_answered(self, request_id: str) -> None:
+        """One of them has answered that request with success."""
         ...
 
     def reconcile(self, mode: Mode) -> Future[dict[str, Any]]:
@@ -190,7 +199,6 @@ def _controller_client(settings: Settings) -> ControllerClient:
         return ControllerClient(
             ControllerSettings(
                 addresses=wanted.addresses,
-                source=parse_address(settings.host.data_path_address),
                 request_timeout_s=wanted.request_timeout_s,
                 keepalive_s=wanted.keepalive_s,
                 tls=tls,
@@ -230,6 +238,7 @@ class Agent:
         self._admin = AdminServer(settings.admin.socket, self)
         self._tunnel_address = parse_address(settings.host.data_path_address)
         self._follower: AddressFollower | None = None
+        self._replay: Future[None] | None = None
 
     def start(self) -> Sequence[str]:
         """Start everything; returns the addresses listened on. Raises StartError, with everything stopped again."""
@@ -244,6 +253,7 @@ class Agent:
                     _limits(self._settings),
                 )
             self._engine.start()
+            self._ask_for_replay()
             interface = self._settings.host.tunnel_interface
             if interface is not None:
                 self._follower = AddressFollower(interface, self._tunnel_address, self._move_tunnels)
@@ -257,6 +267,8 @@ class Agent:
         """Stop taking work, finish or answer what is in hand, end everything; within about 4 s."""
         if self._follower is not None:
             self._attempt(self._follower.close)
+        if self._replay is not None:
+            self._replay.cancel()
         with_servers = self._thread.started
         if with_servers:
             self._attempt(lambda: self._thread.run(self._server.drain(), _DRAIN_TIMEOUT_S))
@@ -287,6 +299,15 @@ class Agent:
     def _move_tunnels(self, address: bytes) -> None:
         self._engine.move_tunnels(address)
         self._tunnel_address = address
+        self._ask_for_replay()
+
+    def _ask_for_replay(self) -> None:
+        """Have everything told (once more): the controllers know the host by its address."""
+        if self._replay is not None:
+            self._replay.cancel()
+        if self._controller is not None:
+            replay = ask_for_replay(self._controller, self._engine, self._tunnel_address)
+            self._replay = self._thread.submit(replay)
 
     def reconcile(self, mode: Mode) -> Future[dict[str, Any]]:
         return self._engine.reconcile(mode)

@@ -24,6 +24,7 @@ from pydantic import (
     ValidationError,
     ValidationInfo,
     field_validator,
+    model_validator,
 )
 from pydantic.fields import FieldInfo
 
@@ -295,6 +296,11 @@ class Settings(_Section):
     faults: FaultSettings = FaultSettings()
     log: LogSettings = LogSettings()
 
+    @model_validator(mode="after")
+    def _check_replays(self) -> Settings:
+        if self.reconcile.controller_replays and not self.controller.addresses:
+            raise ValueError("reconcile.controller_replays needs controller.addresses: nobody is told of a start")
+        return self
 
     @property
     def asks_on_demand(self) -> bool:
@@ -468,6 +474,9 @@ def _nest(values: Mapping[str, Any]) -> dict[str, Any]:
 def _explain(error: ValidationError, infos: Mapping[str, SettingInfo], origins: Mapping[str, str]) -> list[str]:
     problems = []
     for detail in error.errors():
+        if not detail["loc"]:  # settings that do not go together
+            problems.append(str(detail["ctx"]["error"]))
+            continue
         name, rest = _setting_of(detail["loc"], infos)
         info = infos[name]
         if detail["type"] == "missing":

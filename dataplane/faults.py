@@ -32,7 +32,7 @@ POINTS = {
     "sweep": "leftovers are about to be taken away",
     "swept": "leftovers have been taken away",
     "ovs.start": "bridge and tunnels are there, no flow has been sent",
-    "ovs.sent": "a part of a turn's flows has been sent to the switch and is not confirmed",
+    "ovs.sent": "a turn's flows have been sent to the switch and are not confirmed",
     "ovs.openflow": "bytes have come on a connection to the switch",
     "ovs.ovsdb": "bytes have come on the connection to the switch's database",
     "netlink.devices": "bridges, routers and legs of a turn are there, the filter is not",
@@ -58,7 +58,7 @@ class Action(enum.Enum):
 
 
 _WHERE = {
-    Action.FAIL: ("apply.", "survey", "sweep", "netlink."),
+    Action.FAIL: ("apply.", "survey", "sweep", "ovs.sent", "netlink."),
     Action.DROP: ("ovs.openflow", "ovs.ovsdb"),
 }
 

@@ -247,6 +247,7 @@ class Engine:
                 self._plan()
             case Drifted(keys, examples):
                 log.warning("put back what somebody else changed", resources=len(keys), examples=examples)
+                self._upkeep.drifted(len(keys))
                 self._again(keys)
 
     def _again(self, keys: Iterable[Key]) -> list[Turn]:

@@ -236,6 +236,10 @@ class Upkeep:
                 examples=survey.examples,
             )
 
+    def drifted(self, resources: int) -> None:
+        """The data plane has noticed by itself that something of so many resources was changed."""
+        self._drifted += resources
+
     def _note(self, stage: Stage, survey: Survey) -> None:
         self._last[stage.value] = {
             "at": time.time(),

@@ -6,7 +6,6 @@ one is, within the same call.
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -47,11 +46,10 @@ class TlsFiles:
 class ControllerSettings:
     """`addresses` are HOST:PORT, [IPv6]:PORT or unix:/PATH; times in seconds. `request_timeout_s` is for one address.
 
-    `source` is this host's data path address, packed. `tls` None: in the clear.
+    `tls` None: in the clear.
     """
 
     addresses: tuple[str, ...]
-    source: bytes
     request_timeout_s: float = 1.0
     keepalive_s: float = 20.0
     tls: TlsFiles | None = None
@@ -84,16 +82,15 @@ class ControllerClient:
             )
         return await self._ask(request)
 
-    async def agent_restarted(self) -> Answers:
-        """Tell that this agent has started and knows nothing, so that everything is pushed again.
-
-        The answer is about the request of the only id in it; ROUTABLE: the controller will.
+    async def agent_restarted(self, request_id: str, source: bytes) -> Answers:
+        """Tell that the agent of the host with this data path address (packed) has started and knows nothing, so that
+        everything is pushed again. The answer is about the request's id; ROUTABLE: the controller will.
         """
         request = HostRequest(format_version=FORMAT_VERSION)
         request.state_requests.add(
             request_type=WireRequestType.AGENT_RESTARTED,
-            request_id=str(uuid.uuid4()),
-            source_ip=format_address(self._settings.source),
+            request_id=request_id,
+            source_ip=format_address(source),
         )
         return await self._ask(request)
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from dataplane.addresses import format_address, format_mac
 from dataplane.model import Segment
-from dataplane.netlink.filter import number, static_counts
+from dataplane.netlink.filter import number, shared_counts, static_counts
 from dataplane.netlink.items import (
     ElementItem,
     FloodItem,
@@ -26,7 +26,17 @@ from dataplane.netlink.items import (
     Value,
     Via,
 )
-from dataplane.netlink.names import ALIAS, bridge_name, leg_inside, leg_name, port_chain, segment_id, tunnel_name
+from dataplane.netlink.names import (
+    ALIAS,
+    bridge_name,
+    hook_name,
+    leg_inside,
+    leg_name,
+    port_chain,
+    segment_id,
+    shared_chain,
+    tunnel_name,
+)
 from dataplane.netlink.nft import NETDEV
 from dataplane.netlink.places import LegDevices, Places
 from dataplane.netlink.rtnl import Link, Vxlan
@@ -235,14 +245,24 @@ def compare_chains(
 ) -> None:
     """By the number of rules, and `distrusted` in any case."""
     altered = set(distrusted)
-    for chain, count in static_counts().items():
+    static = static_counts() | (shared_counts() if places.ports_share_chains else {})
+    for chain, count in static.items():
         if chains.pop(chain, None) != count or chain in altered:
             found.static.append(f"nftables chain {chain[1]} of family {'netdev' if chain[0] == NETDEV else 'bridge'}")
         found.standing += 1
     for item, value in of_kinds(installed, TapItem, LegItem):
         match item:
             case TapItem(index):
-                rules = len(value.rules) if isinstance(value, Tap) else 0
+                assert isinstance(value, Tap)
+                rules = len(value.rules)
+                if places.ports_share_chains:
+                    there = shared_chain(index)
+                    if chains.pop((NETDEV, hook_name(there, value.name)), None) is None:
+                        found.alter(item, f"device {value.name} was not in nftables chain {there}")
+                    if not rules:
+                        found.standing += 1
+                        continue
+                rules = rules or 1
             case LegItem(subnet_id):
                 index, rules = places.legs[subnet_id].outside, 1
             case _:
@@ -284,16 +304,6 @@ def compare_elements(
         elif stands != expected:
             found.alter(item, f"element {key.hex()} of nftables set {name} was {stands.hex()}")
             found.elements[name, key] = stands
-
-
-def count_elements(installed: Installed, places: Places) -> dict[str, int]:
-    """How many elements each set is to have."""
-    counts: dict[str, int] = {}
-    for item, _ in of_kinds(installed, ElementItem):
-        if isinstance(item, ElementItem):
-            counts[item.set_name] = counts.get(item.set_name, 0) + 1
-    counts["tunnels"] = len(places.segments)
-    return counts
 
 
 # -- routers

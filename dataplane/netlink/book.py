@@ -7,6 +7,7 @@ object that several owners want stands until the last gives it up; its value is 
 from __future__ import annotations
 
 import enum
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
@@ -48,6 +49,7 @@ class Book:
         self._claims: dict[Item, dict[Key, Value]] = {}
         self._installed: dict[Item, Value] = {}
         self._by_kind: dict[type[Item], dict[Item, Value]] = {}
+        self._in_sets: Counter[str] = Counter()
         self._touched: dict[Item, None] = {}
 
     def set(self, owner: Key, items: Items) -> None:
@@ -71,6 +73,18 @@ class Book:
             self._by_owner[owner] = items
         else:
             self._by_owner.pop(owner, None)
+
+    def adopt(self, owner: Key, items: Items, standing: Iterable[Item]) -> None:
+        """Take over somebody's objects, of which these stand. He has none here yet."""
+        self._by_owner[owner] = items
+        for item, value in items.items():
+            self._claims.setdefault(item, {})[owner] = value
+        for item in standing:
+            self._put(item, items[item])
+
+    def concerns(self, item: Item) -> bool:
+        """Whether somebody wants it, or it stands, or it is to be changed."""
+        return item in self._claims or item in self._installed or item in self._touched
 
     def of(self, owner: Key) -> Items:
         return self._by_owner.get(owner, {})
@@ -118,15 +132,22 @@ class Book:
             if after is NOTHING or item in lost:
                 self._drop(item)
             else:
-                self._installed[item] = after
-                self._by_kind.setdefault(type(item), {})[item] = after
+                self._put(item, after)
 
     def distrust(self, items: Iterable[Item]) -> None:
         """The kernel has lost them: to be installed again when their owners are set again."""
         for item in items:
             self._drop(item)
 
+    def _put(self, item: Item, value: Value) -> None:
+        if isinstance(item, ElementItem) and item not in self._installed:
+            self._in_sets[item.set_name] += 1
+        self._installed[item] = value
+        self._by_kind.setdefault(type(item), {})[item] = value
+
     def _drop(self, item: Item) -> None:
+        if isinstance(item, ElementItem) and item in self._installed:
+            self._in_sets[item.set_name] -= 1
         self._installed.pop(item, None)
         self._by_kind.get(type(item), {}).pop(item, None)
 
@@ -146,6 +167,11 @@ class Book:
     def installed(self) -> Mapping[type[Item], Mapping[Item, Value]]:
         """By kind; a view."""
         return self._by_kind
+
+    @property
+    def elements_of_sets(self) -> Mapping[str, int]:
+        """How many elements each set is to have; a view."""
+        return self._in_sets
 
     def wants(self, item: Item) -> bool:
         return item in self._claims

@@ -1,7 +1,11 @@
 """The nftables tables: what is in them from the start, and the rules of a port. All pure.
 
-Table `netdev aca`: one chain per port and leg. It checks who speaks, marks the frame with its subnet, answers ARP and
-pings to the gateway by turning the frame around. Table `bridge aca`: who of a bridge's ports may get a frame.
+Table `netdev aca`: checks who speaks, marks the frame with its subnet, answers ARP and pings to the gateway by turning
+the frame around. Table `bridge aca`: who of a bridge's ports may get a frame.
+
+What a port may say is in sets, and its device in one of a few chains: the kernel walks through all rules of a table
+when one that decides something is added, so with rules for each port every new one would cost more than the one before.
+Only ports that sets cannot describe have a chain of their own.
 """
 
 from __future__ import annotations
@@ -12,7 +16,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataplane.addresses import Prefix, host_prefix, link_local_from_mac
 from dataplane.model import PortWanted
 from dataplane.netlink import nft
-from dataplane.netlink.names import MARK_ASKER_OWNS, TABLE, mark_of
+from dataplane.netlink.names import MARK_ASKER_OWNS, TABLE, mark_of, shared_chains
 from dataplane.netlink.nft import (
     LINK,
     NETWORK,
@@ -34,12 +38,20 @@ from dataplane.netlink.nft import (
 from dataplane.netlink.wire import Request
 
 _MARK, _INDEX, _MAC, _IPV4 = (nft.TYPE_MARK, 4), (nft.TYPE_IFINDEX, 4), (nft.TYPE_ETHER, 6), (nft.TYPE_IPV4, 4)
+_IPV6_ADDRESS = (nft.TYPE_IPV6, 16)
 
 SETS = {
     spec.name: spec
     for spec in (
         SetSpec(nft.NETDEV, "addresses", (_MARK, _IPV4), _MAC),
         SetSpec(nft.NETDEV, "gateways", (_MARK, _MAC, _IPV4)),
+        SetSpec(nft.NETDEV, "marks", (_INDEX,), _MARK),
+        SetSpec(nft.NETDEV, "macs", (_INDEX, _MAC)),
+        SetSpec(nft.NETDEV, "sources", (_INDEX, _MAC, _IPV4)),
+        SetSpec(nft.NETDEV, "sources6", (_INDEX, _MAC, _IPV6_ADDRESS)),
+        SetSpec(nft.NETDEV, "owned", (_INDEX, _IPV4)),
+        SetSpec(nft.NETDEV, "dhcp", (_INDEX,)),
+        SetSpec(nft.NETDEV, "apart", (_INDEX,)),
         SetSpec(nft.BRIDGE, "ports", (_INDEX,)),
         SetSpec(nft.BRIDGE, "tunnels", (_INDEX,)),
         SetSpec(nft.BRIDGE, "members", (_MARK, _MAC)),
@@ -53,11 +65,13 @@ SETS = {
     )
 }
 
-SERVE = "serve"
+SERVE, CHECK = "serve", "check"
+CHAIN_PRIORITY, SHARED_PRIORITY = 0, 10
+"""Of a port's own chain, and of the chains that ports share, at the ingress of devices."""
 _INPUT, _FORWARDED = "input", "forward"
 _ARP, _IP, _IPV6 = b"\x08\x06", b"\x08\x00", b"\x86\xdd"
 _DVR_MAC, _DVR_MASK = bytes.fromhex("fe1611000000"), bytes.fromhex("ffffff000000")
-_LOCAL_IN, _FORWARD = 1, 2
+_INGRESS, _LOCAL_IN, _FORWARD = 0, 1, 2
 _PRIORITY = -200
 """Where bridges are filtered. Not 0: of hooks there br_netfilter, if it is in use, skips those that come after it."""
 R = nft.REG_1
@@ -74,6 +88,15 @@ def protocol(value: bytes) -> bytes:
 
 def mark(value: int) -> bytes:
     return constant(number(value)) + set_mark()
+
+
+_PASSED = verdict(nft.GOTO, SERVE)
+CHECKED = verdict(nft.GOTO, CHECK)
+_ASKS_DHCP = protocol(_IP) + matches(NETWORK, 9, b"\x11") + matches(TRANSPORT, 2, b"\0\x43")
+_ADVERTISES = meta(nft.META_L4PROTO) + compare(b"\x3a") + matches(TRANSPORT, 0, b"\x88")
+_FLAGGED = (
+    meta(nft.META_MARK) + masked(number(MARK_ASKER_OWNS - 1), xor=number(MARK_ASKER_OWNS)) + set_mark()
+)
 
 
 # -- what is there from the start
@@ -118,7 +141,25 @@ def _static_chains() -> dict[tuple[int, str], list[bytes]]:
     }
     found = {(nft.BRIDGE, name): list(rules) for name, rules in chains.items()}
     found[nft.NETDEV, SERVE] = list(_serve())
+    found[nft.NETDEV, CHECK] = list(_check())
     return found
+
+
+def shared_requests() -> list[Request]:
+    """The chains that ports share, without devices. Before Linux 6.4 a chain has the devices that it was made with."""
+    found: list[Request] = []
+    for chain in shared_chains():
+        found += [
+            nft.add_base_chain(nft.NETDEV, TABLE, chain, _INGRESS, SHARED_PRIORITY, nft.DROP),
+            nft.flush_chain(nft.NETDEV, TABLE, chain),
+            nft.add_rule(nft.NETDEV, TABLE, chain, CHECKED),
+        ]
+    return found
+
+
+def shared_counts() -> dict[tuple[int, str], int]:
+    """static_counts() of those."""
+    return {(nft.NETDEV, chain): 1 for chain in shared_chains()}
 
 
 def _is_group(yes: int) -> bytes:
@@ -164,6 +205,11 @@ def _to_one() -> Iterator[bytes]:
     # Routed frames from other hosts may carry their router's MAC; the guest is to see its own gateway's.
     routed = load(LINK, 6, 6) + masked(_DVR_MASK) + compare(_DVR_MAC)
     yield routed + meta(nft.META_OIF) + lookup("own_gateway", R, R + 4) + store(LINK, 6, 6, R + 4)
+    # An answer to ARP whose sender is not known yet is of no use: what is sent there would be dropped, and be lost.
+    yield mark(0)
+    yield meta(nft.META_IIF, R) + load(LINK, 6, 6, R + 1) + lookup("senders", R, R + 4) + set_mark(R + 4)
+    early = meta(nft.META_MARK) + compare(number(0)) + protocol(_ARP) + matches(NETWORK, 6, b"\0\2")
+    yield early + verdict(nft.DROP)
     yield meta(nft.META_OIF, R) + load(LINK, 0, 6, R + 1) + lookup("owners") + verdict(nft.ACCEPT)
     yield verdict(nft.DROP)
 
@@ -217,7 +263,62 @@ def _serve() -> Iterator[bytes]:
     yield verdict(nft.ACCEPT)
 
 
-# -- a port
+# -- ports that sets describe
+
+
+def _check() -> Iterator[bytes]:
+    """What `port_rules` says of one port, for all that have elements. Registers: 0 device, 1-2 MAC, from 3 address."""
+    device = meta(nft.META_IIF, R)
+    sender = device + load(LINK, 6, 6, R + 1)
+    yield device + lookup("apart") + verdict(nft.ACCEPT)
+    yield device + lookup("marks", R, R + 4) + set_mark(R + 4)
+    yield from _drop_tagged()
+    yield _ASKS_DHCP + device + lookup("dhcp") + verdict(nft.DROP)
+    asks = protocol(_ARP) + matches(NETWORK, 6, b"\0\1") + device + load(NETWORK, 24, 4, R + 1)
+    yield asks + lookup("owned") + _FLAGGED
+    yield protocol(_IP) + sender + load(NETWORK, 12, 4, R + 3) + lookup("sources") + _PASSED
+    speaks_arp = protocol(_ARP) + sender + load(NETWORK, 14, 4, R + 3) + lookup("sources")
+    yield speaks_arp + load(NETWORK, 8, 6, R + 1) + lookup("sources") + _PASSED
+    speaks_ipv6 = sender + load(NETWORK, 8, 16, R + 3) + lookup("sources6")
+    yield (
+        protocol(_IPV6) + _ADVERTISES + speaks_ipv6 + load(TRANSPORT, 8, 16, R + 3) + lookup("sources6") + _PASSED
+    )
+    yield protocol(_IPV6) + _ADVERTISES + verdict(nft.DROP)
+    yield protocol(_IPV6) + speaks_ipv6 + _PASSED
+    known = sender + lookup("macs")
+    yield from _of_any_address(known, known + load(NETWORK, 8, 6, R + 1) + lookup("macs"))
+    yield verdict(nft.DROP)
+
+
+def is_apart(wanted: PortWanted) -> bool:
+    """Whether it needs a chain of its own: whoever is in several subnets, or may use whole prefixes."""
+    if not wanted.port.admin_state_up:
+        return False
+    return len(wanted.subnets) > 1 or any(not _is_host(prefix) for _, prefix in allowed_pairs(wanted))
+
+
+def _is_host(prefix: Prefix) -> bool:
+    return prefix.length == len(prefix.address) * 8
+
+
+def port_elements(wanted: PortWanted, device: bytes, *, hands_up_dhcp: bool) -> Iterator[tuple[str, bytes, bytes]]:
+    """(set, key, data) of a port that sets describe; `device` is its number. None if it is administratively down."""
+    if not wanted.port.admin_state_up:
+        return
+    yield "marks", device, number(mark_of(wanted.subnets[0].id))
+    if hands_up_dhcp:
+        yield "dhcp", device, b""
+    pairs = allowed_pairs(wanted)
+    for mac in dict.fromkeys(mac for mac, _ in pairs):
+        yield "macs", nft.key_bytes(device, mac), b""
+        yield "sources6", nft.key_bytes(device, mac, link_local_from_mac(mac)), b""
+    for mac, prefix in pairs:
+        yield "sources" if prefix.is_ipv4 else "sources6", nft.key_bytes(device, mac, prefix.address), b""
+        if prefix.is_ipv4:
+            yield "owned", device + prefix.address, b""
+
+
+# -- ports with a chain of their own
 
 
 def allowed_pairs(wanted: PortWanted) -> list[tuple[bytes, Prefix]]:
@@ -237,13 +338,11 @@ def port_rules(wanted: PortWanted, *, hands_up_dhcp: bool) -> tuple[bytes, ...]:
     rules = [*_select_subnet(wanted), *_drop_tagged()]
     if hands_up_dhcp:
         # The agent's packet socket has had it before any rule.
-        asks = protocol(_IP) + matches(NETWORK, 9, b"\x11") + matches(TRANSPORT, 2, b"\0\x43")
-        rules.append(asks + verdict(nft.DROP))
+        rules.append(_ASKS_DHCP + verdict(nft.DROP))
     for prefix in dict.fromkeys(prefix for _, prefix in pairs):
         if prefix.is_ipv4:
             asked = protocol(_ARP) + matches(NETWORK, 6, b"\0\1") + matches_prefix(NETWORK, 24, *prefix)
-            flag = masked(number(MARK_ASKER_OWNS - 1), xor=number(MARK_ASKER_OWNS))
-            rules.append(asked + meta(nft.META_MARK) + flag + set_mark())
+            rules.append(asked + _FLAGGED)
     for mac, prefix in pairs:
         if prefix.is_ipv4:
             rules += _ipv4_sources(mac, prefix)
@@ -256,9 +355,6 @@ def port_rules(wanted: PortWanted, *, hands_up_dhcp: bool) -> tuple[bytes, ...]:
 
 def leg_rules(subnet_mark: int) -> tuple[bytes, ...]:
     return (mark(subnet_mark) + verdict(nft.GOTO, SERVE),)
-
-
-_PASSED = verdict(nft.GOTO, SERVE)
 
 
 def _select_subnet(wanted: PortWanted) -> Iterator[bytes]:
@@ -295,12 +391,11 @@ def _ipv4_sources(mac: bytes, prefix: Prefix) -> Iterator[bytes]:
 def _ipv6_sources(mac: bytes, prefixes: Sequence[Prefix]) -> Iterator[bytes]:
     """An advertisement (RFC 4861 4.4) claims its target: that must be the port's as well as the source."""
     sender = protocol(_IPV6) + matches(LINK, 6, mac)
-    advertises = meta(nft.META_L4PROTO) + compare(b"\x3a") + matches(TRANSPORT, 0, b"\x88")
     for target in prefixes:
         for prefix in prefixes:
             speaks = matches_prefix(NETWORK, 8, *prefix)
-            yield sender + speaks + advertises + matches_prefix(TRANSPORT, 8, *target) + _PASSED
-    yield sender + advertises + verdict(nft.DROP)
+            yield sender + speaks + _ADVERTISES + matches_prefix(TRANSPORT, 8, *target) + _PASSED
+    yield sender + _ADVERTISES + verdict(nft.DROP)
     for prefix in prefixes:
         yield sender + matches_prefix(NETWORK, 8, *prefix) + _PASSED
 
@@ -329,7 +424,11 @@ _NEITHER_IP_NOR_ARP = meta(nft.META_PROTOCOL) + b"".join(
 
 def _sources_of_any_address(mac: bytes) -> Iterator[bytes]:
     sender = matches(LINK, 6, mac)
-    yield protocol(_ARP) + sender + matches(NETWORK, 8, mac) + _PROBES
+    yield from _of_any_address(sender, sender + matches(NETWORK, 8, mac))
+
+
+def _of_any_address(sender: bytes, sender_of_arp: bytes) -> Iterator[bytes]:
+    yield protocol(_ARP) + sender_of_arp + _PROBES
     yield protocol(_IP) + sender + _ASKS_FOR_ADDRESS
     for speaks in _SPEAK_FROM_NOBODY:
         yield protocol(_IPV6) + sender + speaks

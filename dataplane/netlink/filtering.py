@@ -13,7 +13,8 @@ from dataplane.netlink.names import TABLE
 from dataplane.netlink.standing import ElementKey, Reader, elements_of
 from dataplane.netlink.wire import KernelError, Request
 
-_TRANSACTION_BYTES = 4 << 20
+_TRANSACTION_BYTES = 256 << 10
+"""The kernel may do nothing else on this processor while it is at a transaction."""
 
 Elements = list[tuple[bytes, bytes]]
 """(key, data)"""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager
 
 from dataplane.model import NetworkType, Segment
 from dataplane.netlink import nft, rtnl
@@ -13,6 +14,7 @@ from dataplane.netlink.channel import ROUTE, Channel
 from dataplane.netlink.filter import SETS, leg_rules, number, static_requests
 from dataplane.netlink.filtering import Elements, FilterWork, Group, elements_group
 from dataplane.netlink.geneve import Geneve
+from dataplane.netlink.hooks import Hooks, own_chain
 from dataplane.netlink.inheritance import Inheritance, read_inheritance
 from dataplane.netlink.items import (
     ElementItem,
@@ -38,7 +40,6 @@ from dataplane.netlink.names import (
     leg_inside,
     leg_name,
     namespace_name,
-    port_chain,
     segment_id,
     tunnel_name,
 )
@@ -73,6 +74,7 @@ class Installer:
         self._geneve = Geneve(settings, self._route)
         self.reader = Reader()
         self._filter = FilterWork(self.reader)
+        self._hooks = Hooks(self._filter.transact)
 
     def close(self) -> None:
         """What is installed stays."""
@@ -86,7 +88,7 @@ class Installer:
 
     @property
     def places(self) -> Places:
-        return Places(self._segments, self._legs, self._routers, self._geneve.device)
+        return Places(self._segments, self._legs, self._routers, self._geneve.device, self._hooks.shared)
 
     @property
     def inherited(self) -> Inheritance:
@@ -105,6 +107,7 @@ class Installer:
     def prepare_filter(self) -> None:
         """Make the filter's fixed part, or put it back. Raises KernelError, OSError."""
         self._filter.transact(static_requests())
+        self._hooks.prepare()
 
     def dismiss(self, requests: Sequence[Request], filters: Sequence[Request]) -> dict[int, KernelError]:
         """Remove what is in no book: devices and entries one by one (returns the refused), of the filter all or
@@ -118,6 +121,42 @@ class Installer:
         """The host's Geneve device goes with the last segment that used it, whoever made that. Raises KernelError,
         OSError."""
         self._geneve.release()
+
+    # -- what those need who install neighbours
+
+    @property
+    def route(self) -> Channel:
+        return self._route
+
+    @property
+    def filter(self) -> FilterWork:
+        return self._filter
+
+    def muted(self) -> AbstractContextManager[None]:
+        """See Notices.muted()."""
+        return self._notices.muted()
+
+    def take_inherited(self, set_name: str, elements: Elements) -> tuple[Elements, Elements]:
+        """(those that an earlier agent has left with other data, those that do not stand as they are)."""
+        inherited = self._inherited.elements
+        if not inherited:
+            return [], elements
+        other, missing = [], []
+        for key, data in elements:
+            stands = inherited.pop((set_name, key), None)
+            if stands != data:
+                missing.append((key, data))
+                if stands is not None:
+                    other.append((key, stands))
+        return other, missing
+
+    def forget_resolved(self, mark: bytes, addresses: Iterable[bytes]) -> None:
+        """Addresses of the subnet with this mark that are elsewhere now: its router resolves them again."""
+        subnet_id = self._legs_by_mark.get(mark)
+        if subnet_id is not None:
+            leg = self._legs[subnet_id]
+            requests = [rtnl.forget_neighbor(leg.inside, address) for address in addresses]
+            self._routers[leg.router_id].channel.submit(requests)
 
     # -- changes
 
@@ -133,12 +172,15 @@ class Installer:
         self._each(added[SegmentItem], lambda change: self._add_segment(change.item))
         self._each(added[RouterItem], lambda change: self._add_router(change.item))
         self._each(added[LegItem], self._add_leg)
+        faults = self._settings.faults
+        faults.at("netlink.devices")
         self._filter_all(self._filter_additions([*added[TapItem], *added[ElementItem]]))
+        faults.at("netlink.filter")
         self._do(self._route, self._enslave(added[TapItem]))
-        refused = (change.item for change in added[TapItem] if change.item in self._failed)
-        self._filter_all([Group([tap], without_chain(tap.ifindex)) for tap in refused if isinstance(tap, TapItem)])
+        self._filter_all(self._unhook((tap, to) for tap, _, to in added[TapItem] if tap in self._failed))
         self._do(self._route, self._forwarding([*added[MacItem], *added[FloodItem]]))
         self._in_routers([*added[RouteItem], *added[RuleItem]])
+        faults.at("netlink.removal")
         self._forget_resolved([*added[ElementItem], *removed[ElementItem]])
         self._in_routers([*removed[RouteItem], *removed[RuleItem]])
         self._do(self._route, self._forwarding([*removed[MacItem], *removed[FloodItem]]))
@@ -270,7 +312,7 @@ class Installer:
             if twin is not None and known is not None:
                 self._route.demand([rtnl.enslave(index, segment.bridge, about)])
                 router.channel.demand([rtnl.set_mac(twin.ifindex, leg.mac, about)] if twin.mac != leg.mac else [])
-            self._filter.transact(_chain(index, name, leg_rules(leg.mark)))
+            self._filter.transact(own_chain(index, name, leg_rules(leg.mark)))
             self._route.demand([rtnl.no_learning(index, about), *_finish(index, ALIAS + subnet_id, about)])
             born = self._inside(router, inside)
             inside_index = born.ifindex if born is not None else 0
@@ -328,16 +370,12 @@ class Installer:
 
     def _forget_resolved(self, changes: Iterable[Change]) -> None:
         """An address that is elsewhere now: the routers resolve it again."""
-        by_router: dict[str, list[Request]] = {}
+        by_mark: dict[bytes, list[bytes]] = {}
         for item, before, _ in changes:
             if isinstance(item, ElementItem) and item.set_name == "addresses" and before is not NOTHING:
-                subnet_id = self._legs_by_mark.get(item.key[:4])
-                if subnet_id is not None:
-                    leg = self._legs[subnet_id]
-                    request = rtnl.forget_neighbor(leg.inside, item.key[4:])
-                    by_router.setdefault(leg.router_id, []).append(request)
-        for router_id, requests in by_router.items():
-            self._routers[router_id].channel.submit(requests)
+                by_mark.setdefault(item.key[:4], []).append(item.key[4:])
+        for mark, addresses in by_mark.items():
+            self.forget_resolved(mark, addresses)
 
     # -- ports in bridges, forwarding entries
 
@@ -420,11 +458,9 @@ class Installer:
                 if after.segment not in self._segments:
                     self._failed[item] = f"device {after.name}: its segment has no bridge"
                     continue
-                # A chain stays with the name that its device had, beside the one it gets.
-                renamed = isinstance(before, Tap) and before.name != after.name
-                unknown = ("ports", number(item.ifindex)) in self._inherited.elements
-                old = without_chain(item.ifindex) if renamed or unknown else []
-                groups.append(Group([item], [*old, *_chain(item.ifindex, after.name, after.rules)]))
+                if isinstance(before, Tap) and before.name != after.name:
+                    self._hooks.unhook(item.ifindex, before.name)
+                groups.append(Group([item], self._hooks.hook(item.ifindex, after)))
             elif isinstance(item, ElementItem):
                 key = self.places.key_of(item)
                 if key is None:
@@ -442,13 +478,22 @@ class Installer:
         groups += [elements_group(items[name], name, gone.get(name, []), new[name]) for name in new]
         return groups
 
+    def _unhook(self, taps: Iterable[tuple[Item, object]]) -> list[Group]:
+        """Takes them out of the chains that they share, at once; returns what removes their own."""
+        groups: list[Group] = []
+        for item, tap in taps:
+            if isinstance(item, TapItem) and isinstance(tap, Tap):
+                self._hooks.unhook(item.ifindex, tap.name)
+                groups.append(Group([item], without_chain(item.ifindex)))
+        return groups
+
     def _filter_removals(self, removed: Iterable[Change]) -> list[Group]:
         groups: list[Group] = []
         gone: dict[str, Elements] = {}
         items: dict[str, list[Item]] = {}
         for item, before, _ in removed:
             if isinstance(item, TapItem):
-                groups.append(Group([item], without_chain(item.ifindex)))
+                groups += self._unhook([(item, before)])
             elif isinstance(item, ElementItem) and (key := self.places.key_of(item)) is not None:
                 gone.setdefault(item.set_name, []).append((key, data_of(before)))
                 items.setdefault(item.set_name, []).append(item)
@@ -470,12 +515,3 @@ def _finish(index: int, alias: str, about: str) -> list[Request]:
 
 def data_of(value: Value | object) -> bytes:
     return value if isinstance(value, bytes) else b""
-
-
-def _chain(index: int, device: str, rules: Iterable[bytes]) -> list[Request]:
-    chain = port_chain(index)
-    requests = [
-        nft.add_base_chain(nft.NETDEV, TABLE, chain, 0, 0, nft.DROP, device),
-        nft.flush_chain(nft.NETDEV, TABLE, chain),
-    ]
-    return requests + [nft.add_rule(nft.NETDEV, TABLE, chain, rule) for rule in rules]

@@ -42,7 +42,7 @@ class Leg(NamedTuple):
 
 
 class TapItem(NamedTuple):
-    """A port's device in its segment's bridge, with its chain."""
+    """A port's device in its segment's bridge, its frames checked."""
 
     ifindex: int
     tag: str = "tap"
@@ -52,6 +52,7 @@ class Tap(NamedTuple):
     segment: Segment
     name: str
     rules: tuple[bytes, ...]
+    """Of a chain of its own; empty if it has none, since sets describe it."""
 
 
 class MacItem(NamedTuple):

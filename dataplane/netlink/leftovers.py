@@ -16,12 +16,13 @@ from dataplane.netlink.namespaces import Found
 from dataplane.netlink.nft import NETDEV, key_bytes
 from dataplane.netlink.places import Places
 from dataplane.netlink.rtnl import Link
-from dataplane.netlink.standing import ElementKey, Entries, Filter, Inside
+from dataplane.netlink.standing import ChainKey, ElementKey, Entries, Filter, Inside
 from dataplane.netlink.traces import (
     ChainTrace,
     DeviceTrace,
     ElementTrace,
     FloodTrace,
+    HookTrace,
     LocalTrace,
     MemberTrace,
     NamespaceTrace,
@@ -183,6 +184,15 @@ def _empty_segments(
 # -- what nobody wants
 
 
+def hooks_of(chains: Iterable[ChainKey], links: Links) -> Iterator[HookTrace]:
+    """The devices in chains that ports share."""
+    indexes = {link.name: link.ifindex for link in links.values()}
+    for _, name in chains:
+        chain, there, device = name.partition(" ")
+        if there:
+            yield HookTrace(indexes.get(device, 0), chain, device)
+
+
 @dataclass(slots=True)
 class _Kept:
     """What has to do with resources that are wanted but not programmed now."""
@@ -248,6 +258,7 @@ def leftovers(left: Left, places: Places, unsettled: Collection[Key], prefix: st
     ours = {link.ifindex for link in left.links.values() if is_ours(link)}
     for index in sorted(of_chains - kept.devices):
         yield ChainTrace(index)
+    yield from (hook for hook in hooks_of(chains, left.links) if hook.ifindex not in kept.devices)
     for index in sorted(marked - kept.devices - ours):
         member = left.links.get(index)
         if member is not None and member.master in ours:

@@ -50,6 +50,27 @@ def port_chain(index: int) -> str:
     return f"port-{index}"
 
 
+_SHARED_CHAINS = 64
+
+
+def shared_chain(index: int) -> str:
+    """Of the chains that ports share: each change of one costs a little for every device in it."""
+    return f"ports-{index % _SHARED_CHAINS:02}"
+
+
+def is_shared_chain(name: str) -> bool:
+    return name.startswith("ports-")
+
+
+def hook_name(chain: str, device: str) -> str:
+    """Of a device in a chain that it shares, among the names of chains."""
+    return f"{chain} {device}"
+
+
+def shared_chains() -> list[str]:
+    return [shared_chain(index) for index in range(_SHARED_CHAINS)]
+
+
 def mark_of(subnet_id: str) -> int:
     """The packet mark that says which subnet a frame is in: 31 bits, not 0."""
     return (int.from_bytes(blake2b(subnet_id.encode(), digest_size=4).digest(), "big") & 0x7FFFFFFF) or 1

@@ -21,7 +21,7 @@ META_PROTOCOL, META_MARK, META_IIF, META_OIF, META_L4PROTO = 1, 3, 4, 5, 16
 EQUAL, NOT_EQUAL = 0, 1
 REG_1 = 8
 """The first of sixteen registers of 4 bytes (NFT_REG32_00)."""
-TYPE_IPV4, TYPE_ETHER, TYPE_MARK, TYPE_IFINDEX = 7, 9, 19, 20
+TYPE_IPV4, TYPE_IPV6, TYPE_ETHER, TYPE_MARK, TYPE_IFINDEX = 7, 8, 9, 19, 20
 
 _SUBSYSTEM = 10 << 8
 _NEW_TABLE, _NEW_CHAIN, _DEL_CHAIN = 0, 3, 5
@@ -163,6 +163,20 @@ def add_base_chain(
     body = text(1, table) + text(3, chain) + nested(4, be32(1, hook), be32(2, priority), *where)
     body += be32(5, policy) + text(7, "filter")
     return _request(_NEW_CHAIN, family, CREATE, body, f"nftables chain {chain} on {device or 'bridges'}")
+
+
+def add_device(table: str, chain: str, priority: int, device: str) -> Request:
+    """A base chain of family netdev sees what comes in at this device too (Linux 6.4)."""
+    return _request(_NEW_CHAIN, NETDEV, 0, _device(table, chain, priority, device), f"device {device} in {chain}")
+
+
+def delete_device(table: str, chain: str, priority: int, device: str) -> Request:
+    return _request(_DEL_CHAIN, NETDEV, 0, _device(table, chain, priority, device), f"device {device} in {chain}")
+
+
+def _device(table: str, chain: str, priority: int, device: str) -> bytes:
+    hook = nested(4, be32(1, 0), be32(2, priority), nested(4, text(1, device)))
+    return text(1, table) + text(3, chain) + hook
 
 
 def delete_chain(family: int, table: str, chain: str) -> Request:

@@ -38,6 +38,8 @@ class Places(NamedTuple):
     routers: Mapping[str, Namespace]
     geneve: int = 0
     """The index of the device that all Geneve segments share; 0 if there are none."""
+    ports_share_chains: bool = True
+    """See `hooks.Hooks`."""
 
     @property
     def bridges(self) -> list[int]:

@@ -41,16 +41,19 @@ from dataplane.model import (
     Wanted,
 )
 from dataplane.netlink.book import Book, Change
+from dataplane.netlink.crowd import add_neighbors, remove_neighbors
 from dataplane.netlink.filter import number
 from dataplane.netlink.geneve import why_no_geneve
 from dataplane.netlink.installer import Installer
-from dataplane.netlink.items import ElementItem, Item
+from dataplane.netlink.items import ElementItem, Item, Items
 from dataplane.netlink.links import Links
 from dataplane.netlink.names import mark_of, segment_id
+from dataplane.netlink.neighbors import NeighborBook
 from dataplane.netlink.nft import key_bytes
 from dataplane.netlink.notices import Notices, Suspicion
+from dataplane.netlink.objects import Objects
 from dataplane.netlink.population import Population
-from dataplane.netlink.render import neighbor_items, only_items, port_items, router_items, subnet_items
+from dataplane.netlink.render import only_items, port_items, router_items, subnet_items
 from dataplane.netlink.rtnl import Link
 from dataplane.netlink.settings import NetlinkSettings
 from dataplane.netlink.sockets import DHCP_REQUESTS, PacketSockets, send_frame
@@ -75,6 +78,8 @@ class NetlinkDataPlane(DataPlane):
         self._lock = threading.RLock()
         self._book = Book()
         self._population = Population()
+        self._neighbors = NeighborBook(self._book, self._population)
+        self._objects = Objects(self._book, self._neighbors)
         self._links = Links(self._on_link, self._on_port_setting)
         self._own_devices = PortDevices(settings.devices)
         self._wiring = Wiring(self._links, self._own_devices)
@@ -134,7 +139,7 @@ class NetlinkDataPlane(DataPlane):
                 self._closing.wait(_AGAIN_AFTER_S)
                 continue
             tell = self._listener
-            self._upkeep = Upkeep(self._lock, self._book, installer, self._settings, self._put_back, tell)
+            self._upkeep = Upkeep(self._lock, self._objects, installer, self._settings, self._put_back, tell)
             self._notices, self._installer = notices, installer
             tell(Ready())
             return
@@ -153,6 +158,9 @@ class NetlinkDataPlane(DataPlane):
                 raise DataPlaneError("the kernel's netlink sockets are not open")
             try:
                 for batch in batches:
+                    if batch.kind is Kind.NEIGHBOR:
+                        self._take_neighbors(batch, problems)
+                        continue
                     for wanted in batch.upserts:
                         problem = self._upsert(wanted)
                         if problem is not None:
@@ -160,7 +168,9 @@ class NetlinkDataPlane(DataPlane):
                     for resource_id in (*batch.removals, *batch.withheld):
                         self._remove(batch.kind, resource_id)
                 self._derive()
+                self._remove_neighbors(installer)
                 self._install(installer, problems)
+                self._add_neighbors(installer, problems)
                 self._dismiss([Key(batch.kind, name) for batch in batches for name in batch.removals], problems)
                 self._unknown.listen()
             except (OSError, KernelError) as problem:
@@ -214,7 +224,7 @@ class NetlinkDataPlane(DataPlane):
         finally:
             self._book.done(changes, refused)
         for item, why in refused.items():
-            owners = self._book.owners(item)
+            owners = self._objects.owners(item)
             if not owners:
                 _log.warning("not removed: %s", why)
             for owner in owners:
@@ -224,14 +234,6 @@ class NetlinkDataPlane(DataPlane):
         match wanted:
             case SubnetWanted():
                 return self._upsert_subnet(wanted)
-            case NeighborWanted():
-                key = Key(Kind.NEIGHBOR, wanted.id)
-                if len(wanted.neighbor.host) != len(self._settings.tunnel_address):
-                    self._book.set(key, {})
-                    self._population.enter(key, ())
-                    return invalid("the host of the neighbour has an address of another family than this host")
-                self._book.set(key, neighbor_items(wanted))
-                self._population.enter(key, wanted.mac_subnets)
             case PortWanted():
                 return self._upsert_port(wanted)
             case RouterWanted():
@@ -257,9 +259,6 @@ class NetlinkDataPlane(DataPlane):
             case Kind.DHCP:
                 self._dhcp.discard(resource_id)
                 self._refresh_port(resource_id)
-            case Kind.NEIGHBOR:
-                self._book.set(key, {})
-                self._population.enter(key, ())
             case Kind.ROUTER:
                 self._forget_router(resource_id)
                 self._unknown.forget_router(resource_id)
@@ -274,8 +273,49 @@ class NetlinkDataPlane(DataPlane):
         taken_by = self._marks.setdefault(mark_of(wanted.id), wanted.id)
         if taken_by != wanted.id:
             return failed(f"the packet mark of the subnet is that of subnet {taken_by} already")
-        self._book.set(Key(Kind.SUBNET, wanted.id), subnet_items(wanted))
+        self._set(Key(Kind.SUBNET, wanted.id), subnet_items(wanted))
         return None
+
+    # -- neighbours
+
+    def _take_neighbors(self, batch: Batch, problems: dict[Key, Outcome]) -> None:
+        """Nearly all may be kept apart from the book; see neighbors.py."""
+        size = len(self._settings.tunnel_address)
+        upserts = [wanted for wanted in batch.upserts if isinstance(wanted, NeighborWanted)]
+        reachable = [wanted for wanted in upserts if len(wanted.neighbor.host) == size]
+        for wanted in upserts if len(reachable) < len(upserts) else ():
+            if len(wanted.neighbor.host) != size:
+                self._neighbors.remove([wanted.id])
+                problems[Key(Kind.NEIGHBOR, wanted.id)] = invalid(
+                    "the host of the neighbour has an address of another family than this host"
+                )
+        self._neighbors.upsert(reachable)
+        self._neighbors.remove(batch.removals)
+        self._neighbors.remove(batch.withheld)
+
+    def _remove_neighbors(self, installer: Installer) -> None:
+        leaving = self._neighbors.take_leaving()
+        left = [wanted for group in leaving.values() for wanted in group.values()]
+        try:
+            with installer.muted():
+                left = remove_neighbors(installer, leaving)
+        finally:
+            self._neighbors.not_removed(left)
+
+    def _add_neighbors(self, installer: Installer, problems: dict[Key, Outcome]) -> None:
+        arriving, moving = self._neighbors.take_arriving()
+        ids = [neighbor_id for groups in (arriving, moving) for group in groups.values() for neighbor_id in group]
+        try:
+            with installer.muted():
+                refused = add_neighbors(installer, arriving, moving)
+        except OSError:
+            self._neighbors.distrust(ids)
+            raise
+        refused += self._neighbors.without_flooding(problems, ids)
+        if refused:
+            self._neighbors.not_installed(refused)
+            self._derive()
+            self._install(installer, problems)
 
     # -- ports
 
@@ -307,7 +347,7 @@ class NetlinkDataPlane(DataPlane):
         else:
             self._sockets.ignore(wanted.id)
         items = port_items(wanted, link.ifindex, link.name, hands_up_dhcp=hands_up)
-        self._book.set(Key(Kind.PORT, wanted.id), items)
+        self._set(Key(Kind.PORT, wanted.id), items)
         self._unknown.set_port(wanted)
         return None
 
@@ -322,6 +362,10 @@ class NetlinkDataPlane(DataPlane):
         self._population.enter(key, ())
         self._population.settle(port_id, {})
 
+    def _set(self, owner: Key, items: Items) -> None:
+        self._neighbors.make_room(items)
+        self._book.set(owner, items)
+
     # -- routers, and what follows from many resources
 
     def _forget_router(self, router_id: str) -> None:
@@ -333,13 +377,14 @@ class NetlinkDataPlane(DataPlane):
     def _set_router(self, wanted: RouterWanted) -> None:
         local = self._population.local(routed.subnet.id for routed in wanted.subnets)
         items = router_items(wanted, local, self._settings.tunnel_mtu)
-        self._book.set(Key(Kind.ROUTER, wanted.id), items)
+        self._set(Key(Kind.ROUTER, wanted.id), items)
 
     def _derive(self) -> None:
+        self._neighbors.derive()
         segments, subnets = self._population.take_changed()
         for segment in segments:
             owner = Key(Kind.SUBNET, f"/{segment_id(segment)}")
-            self._book.set(owner, only_items(segment, self._population.subnets(segment)))
+            self._set(owner, only_items(segment, self._population.subnets(segment)))
         touched = dict.fromkeys(self._router_of[name] for name in subnets if name in self._router_of)
         for router_id in touched:
             self._set_router(self._routers[router_id])
@@ -350,6 +395,7 @@ class NetlinkDataPlane(DataPlane):
         link = after or before
         if link is not None:
             self._on_port_setting(link.ifindex)
+            self._unknown.device_changed(link.name)
         with self._lock:
             concerned = frozenset(name for name in self._wiring.concerned(before, after) if self._differs(name))
         if concerned:
@@ -399,6 +445,7 @@ class NetlinkDataPlane(DataPlane):
         problems: dict[Key, Outcome] = {}
         if self._installer is not None:
             self._install(self._installer, problems)
+            self._unknown.listen()
         return problems.keys()
 
     # -- packets ------------------------------------------------------------------------------------------------
@@ -420,7 +467,7 @@ class NetlinkDataPlane(DataPlane):
 
     def _address_of(self, subnet_id: str, address: bytes) -> bytes | None:
         with self._lock:
-            stands = self._book.value_of(ElementItem("addresses", key_bytes(number(mark_of(subnet_id)), address)))
+            stands = self._objects.value_of(ElementItem("addresses", key_bytes(number(mark_of(subnet_id)), address)))
         return stands if isinstance(stands, bytes) else None
 
     def _hand_up(self, port_id: str, frame: bytes) -> None:
@@ -434,6 +481,6 @@ class NetlinkDataPlane(DataPlane):
                 "tunnels": {kind.name: ports[kind] for kind in sorted(self.capabilities.network_types)},
                 "wired_ports": len(self._wiring),
                 "routers": len(self._routers),
-                "objects": self._book.count(),
+                "objects": self._objects.count(),
                 "unknown_dropped": self._unknown.dropped,
             }

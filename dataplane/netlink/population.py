@@ -24,20 +24,23 @@ class Population:
         if before == refs:
             return
         for ref in before:
-            counts = self._counts[ref.segment]
-            counts[ref.subnet_id] -= 1
-            if counts[ref.subnet_id] <= 0:
-                del counts[ref.subnet_id]
-                self._changed_segments[ref.segment] = None
+            self.shift(ref, -1)
         for ref in refs:
-            counts = self._counts.setdefault(ref.segment, Counter())
-            if ref.subnet_id not in counts:
-                self._changed_segments[ref.segment] = None
-            counts[ref.subnet_id] += 1
+            self.shift(ref, 1)
         if refs:
             self._refs[who] = refs
         else:
             self._refs.pop(who, None)
+
+    def shift(self, ref: SubnetRef, by: int) -> None:
+        """So many more (or fewer) are in this subnet, whom the caller counts himself."""
+        counts = self._counts.setdefault(ref.segment, Counter())
+        before = counts[ref.subnet_id]
+        counts[ref.subnet_id] = before + by
+        if before + by <= 0:
+            del counts[ref.subnet_id]
+        if (before > 0) is not (before + by > 0):
+            self._changed_segments[ref.segment] = None
 
     def settle(self, port_id: str, addresses: Mapping[str, tuple[bytes, ...]]) -> None:
         """A local port has these addresses, by subnet, and no others."""

@@ -15,7 +15,7 @@ from dataplane.model import (
     Segment,
     SubnetWanted,
 )
-from dataplane.netlink.filter import number, port_rules
+from dataplane.netlink.filter import is_apart, number, port_elements, port_rules
 from dataplane.netlink.items import (
     ElementItem,
     FloodItem,
@@ -64,11 +64,17 @@ def port_items(wanted: PortWanted, index: int, name: str, *, hands_up_dhcp: bool
     """A port whose device is there. The subnets must be of one segment."""
     port, segment = wanted.port, wanted.subnets[0].ref.segment
     device = number(index)
+    apart = is_apart(wanted)
     items: Items = {
         SegmentItem(segment): None,
-        TapItem(index): Tap(segment, name, port_rules(wanted, hands_up_dhcp=hands_up_dhcp)),
+        TapItem(index): Tap(segment, name, port_rules(wanted, hands_up_dhcp=hands_up_dhcp) if apart else ()),
         ElementItem("ports", device): None,
     }
+    if apart:
+        items[ElementItem("apart", device)] = None
+    else:
+        for set_name, key, data in port_elements(wanted, device, hands_up_dhcp=hands_up_dhcp):
+            items[ElementItem(set_name, key)] = data or None
     if not port.admin_state_up:
         return items
     shared = shared_macs(port.mac, port.allowed_pairs)

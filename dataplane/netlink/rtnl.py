@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import socket
 import struct
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from dataplane.addresses import Prefix, format_address, format_mac
@@ -220,6 +221,9 @@ def delete_link(name: str) -> Request:
 
 # -- forwarding entries
 
+GONE = (_ENOENT, _ENODEV)
+"""Errors of the deletion of what is not there."""
+
 
 def _entry(index: int, flags: int, state: int, mac: bytes, host: bytes) -> bytes:
     body = struct.pack("=BxxxiHBB", socket.AF_BRIDGE, index, state, flags, 0) + attribute(2, mac)
@@ -232,11 +236,27 @@ def add_remote_mac(vxlan: int, mac: bytes, host: bytes) -> Request:
     return Request(_NEW_NEIGHBOR, CREATE | REPLACE, body, f"MAC {format_mac(mac)} at {format_address(host)}")
 
 
+def remote_mac_requests(vxlan: int, entries: Iterable[tuple[bytes, bytes]]) -> tuple[int, int, list[bytes]]:
+    """add_remote_mac() of many (MAC, host): message type, flags, bodies."""
+    mac, host = b"\xa1MACA\xa1", b"\xa2HO\xa2"
+    sample = add_remote_mac(vxlan, mac, host)
+    before, _, rest = sample.body.partition(mac)
+    between, _, after = rest.partition(host)
+    return sample.kind, sample.flags, [before + mac + between + host + after for mac, host in entries]
+
+
+def delete_remote_mac_requests(vxlan: int, macs: Iterable[bytes]) -> tuple[int, int, list[bytes]]:
+    """delete_remote_mac() of many: message type, flags, bodies; two for each."""
+    mac = b"\xa1MACA\xa1"
+    own, of_bridge = delete_remote_mac(vxlan, mac)
+    (one, _, after), (two, _, _) = own.body.partition(mac), of_bridge.body.partition(mac)
+    return own.kind, own.flags, [head + mac + after for mac in macs for head in (one, two)]
+
+
 def delete_remote_mac(vxlan: int, mac: bytes) -> list[Request]:
     about = f"remote MAC {format_mac(mac)}"
-    gone = (_ENOENT, _ENODEV)
     return [
-        Request(_DEL_NEIGHBOR, 0, _entry(vxlan, flag, _NOARP, mac, b""), about, gone)
+        Request(_DEL_NEIGHBOR, 0, _entry(vxlan, flag, _NOARP, mac, b""), about, GONE)
         for flag in (_NTF_SELF, _NTF_MASTER)
     ]
 

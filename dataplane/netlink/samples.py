@@ -9,7 +9,7 @@ from dataplane.netlink.places import Places
 from dataplane.netlink.standing import ElementKey, Entries, Reader, elements_of, note_entry
 
 _SELF, _MASTER = 0x02, 0x04
-_LEAST, _PARTS = 500, 64
+_LEAST, _PARTS = 500, 256
 """A slice is a part of all objects, so that all have been looked at after so many."""
 
 

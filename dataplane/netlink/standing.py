@@ -14,7 +14,7 @@ from typing import NamedTuple
 from dataplane.addresses import Prefix
 from dataplane.netlink.channel import NETFILTER, ROUTE, Channel
 from dataplane.netlink.filter import SETS
-from dataplane.netlink.names import TABLE
+from dataplane.netlink.names import TABLE, hook_name, is_shared_chain
 from dataplane.netlink.nft import BRIDGE, NETDEV, SetSpec
 from dataplane.netlink.rtnl import Link, get_link, link_of, list_links
 from dataplane.netlink.wire import KernelError, Message, Request, attributes, chars, text
@@ -127,15 +127,20 @@ class Reader:
         return found
 
     def chains(self) -> dict[ChainKey, int]:
-        """Ports' chains by how often they are used, others by their rules (they are jumped to from elsewhere)."""
+        """Ports' chains by how often they are used, others by their rules (they are jumped to from elsewhere). The
+        devices of chains that ports share too, each once: see `names.hook_name`."""
         found: dict[ChainKey, int] = {}
         for family in (NETDEV, BRIDGE):
             for message in self._of_table(_GET_CHAIN, family, b"", "nftables chains"):
                 parts = attributes(message.body, 4)
                 if chars(parts.get(1, b"")) == TABLE:
-                    found[family, chars(parts[3])] = int.from_bytes(parts.get(6, b""), "big")
+                    name = chars(parts[3])
+                    found[family, name] = int.from_bytes(parts.get(6, b""), "big")
+                    if is_shared_chain(name):
+                        devices = _devices_of(parts.get(4, b""))
+                        found.update(((family, hook_name(name, device)), 1) for device in devices)
         for family, name in list(found):
-            if not name.startswith("port-"):
+            if not name.startswith(("port-", "ports-")):
                 rules = self._of_table(_GET_RULES, family, text(2, name), f"rules of nftables chain {name}")
                 found[family, name] = len(rules)
         return found
@@ -170,6 +175,12 @@ class Reader:
             head = struct.pack(">BBH", SETS[name].family, 0, 0) + text(1, TABLE) + text(2, name)
             requests.append(Request(_GET_ELEMENTS, 0, head + _attribute(0x8003, element)))
         return self._filter.look_up(requests)
+
+
+def _devices_of(hook: bytes) -> list[str]:
+    """Names of the devices that a chain is hooked to (NFTA_HOOK_DEVS)."""
+    listed = attributes(hook).get(4, b"")
+    return [chars(device) for device in _list(listed)]
 
 
 def _attribute(kind: int, value: bytes) -> bytes:

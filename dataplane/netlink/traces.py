@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from dataplane.addresses import Prefix, format_address, format_mac
 from dataplane.netlink import nft, rtnl
-from dataplane.netlink.filter import SETS
+from dataplane.netlink.filter import SETS, SHARED_PRIORITY
 from dataplane.netlink.names import TABLE, port_chain
 from dataplane.netlink.standing import ElementKey
 from dataplane.netlink.wire import Request
@@ -27,6 +27,15 @@ class ChainTrace(NamedTuple):
 
     ifindex: int
     tag: str = "chain"
+
+
+class HookTrace(NamedTuple):
+    """A device in a chain that ports share; `ifindex` is 0 if there is no such device any more."""
+
+    ifindex: int
+    chain: str
+    device: str
+    tag: str = "hook"
 
 
 class MemberTrace(NamedTuple):
@@ -89,6 +98,7 @@ class RuleTrace(NamedTuple):
 Trace = (
     ElementTrace
     | ChainTrace
+    | HookTrace
     | MemberTrace
     | LocalTrace
     | RemoteTrace
@@ -107,6 +117,8 @@ def name_of(trace: Trace) -> str:
             return f"element {key.hex()} of nftables set {set_name}"
         case ChainTrace(index):
             return f"nftables chain {port_chain(index)}"
+        case HookTrace(_, chain, device):
+            return f"device {device} in nftables chain {chain}"
         case MemberTrace(_, name):
             return f"device {name} in a bridge"
         case LocalTrace(_, port, mac):
@@ -146,10 +158,12 @@ def about(element: ElementKey, data: bytes) -> About:
             return About(mark=key[:4], mac=key[4 : 4 + _MAC])
         case "listeners":
             return About(device=_number(key[4:8]), mark=key[:4])
-        case "owners":
+        case "owners" | "macs" | "sources" | "sources6":
             return About(device=_number(key[:4]), mac=key[4 : 4 + _MAC])
-        case "ports" | "own_gateway":
+        case "ports" | "own_gateway" | "owned" | "dhcp" | "apart":
             return About(device=_number(key[:4]))
+        case "marks":
+            return About(device=_number(key[:4]), mark=data)
         case "senders":
             return About(tunnel=_number(key[:4]), mark=data, mac=key[4 : 4 + _MAC])
         case "hosts":
@@ -211,6 +225,8 @@ def removal_of(traces: Sequence[Trace], group: int) -> Removal:
                 devices.append(trace)
             case ChainTrace(index):
                 filters += without_chain(index)
+            case HookTrace(_, chain, device):
+                filters.append(nft.delete_device(TABLE, chain, SHARED_PRIORITY, device))
             case ElementTrace(set_name, key, data):
                 elements.setdefault(set_name, []).append((key, data))
             case _:

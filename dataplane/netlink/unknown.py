@@ -77,7 +77,9 @@ class UnknownTargets:
         self._in_tunnel: dict[str, set[_Asker]] = {}
         self._in_subnet: dict[str, dict[str, None]] = {}
         self._allowances: dict[_Asker, _Allowance] = {}
-        self._listening: set[str] = set()
+        self._listening: dict[str, int] = {}
+        """The index of each device that has a socket."""
+        self._opening = threading.Lock()
         self.dropped = 0
 
     def start(self) -> None:
@@ -145,24 +147,38 @@ class UnknownTargets:
             if not others:
                 self._in_tunnel.pop(asker[0], None)
 
+    def device_changed(self, name: str) -> None:
+        """A device has come, gone or been made anew."""
+        with self._lock:
+            concerned = name in self._in_tunnel
+        if concerned:
+            self.listen()
+
     def listen(self) -> None:
-        """Listen where somebody may ask, now that the devices are there, and nowhere else."""
+        """Listen where somebody may ask, on the devices that are there now, and nowhere else.
+
+        A device that was made anew under its name is another one.
+        """
         if not self._active:
             return
-        with self._lock:
-            wanted = set(self._in_tunnel)
-            gone, new = self._listening - wanted, wanted - self._listening
-            self._listening -= gone
-        for name in gone:
-            self._sockets.ignore(name)
-        for name in new:
+        with self._opening:
+            with self._lock:
+                wanted = set(self._in_tunnel)
+            for name in wanted | self._listening.keys():
+                self._listen_on(name, _index_of(name) if name in wanted else 0)
+
+    def _listen_on(self, name: str, index: int) -> None:
+        if index == self._listening.get(name, 0):
+            return
+        self._sockets.ignore(name)
+        self._listening.pop(name, None)
+        if index:
             try:
-                self._sockets.listen(name, socket.if_nametoindex(name), name)
+                self._sockets.listen(name, index, name)
             except OSError as problem:
                 _log.warning("cannot listen on %s for unknown addresses: %s", name, problem)
-                continue
-            with self._lock:
-                self._listening.add(name)
+                return
+            self._listening[name] = index
 
     # -- questions and answers
 
@@ -214,6 +230,14 @@ class UnknownTargets:
         device = port_device if of_port else leg_name(unresolved.subnet_id)
         if mac is not None and device is not None:
             send_frame(device, _arp_reply(punt.frame, mac))
+
+
+def _index_of(device: str) -> int:
+    """0 if there is no such device."""
+    try:
+        return socket.if_nametoindex(device)
+    except OSError:
+        return 0
 
 
 def _asker(segment: Segment, mac: bytes) -> _Asker:

@@ -17,16 +17,15 @@ from dataplane.netlink.audit import (
     compare_inside,
     compare_links,
     compare_names,
-    count_elements,
 )
-from dataplane.netlink.book import Book
 from dataplane.netlink.filter import SETS
 from dataplane.netlink.installer import Installer
 from dataplane.netlink.items import Item, LegItem, MacItem, SegmentItem, Value
-from dataplane.netlink.leftovers import Left, gone_with, leftovers, traces_of
+from dataplane.netlink.leftovers import Left, gone_with, hooks_of, leftovers, traces_of
 from dataplane.netlink.names import ALIAS, bridge_name, leg_name, segment_id, tunnel_name
 from dataplane.netlink.namespaces import namespaces, remove_namespace
 from dataplane.netlink.notices import Suspicion
+from dataplane.netlink.objects import Objects
 from dataplane.netlink.rtnl import Link, delete_route, delete_rule
 from dataplane.netlink.samples import Sampler, compare_one_by_one
 from dataplane.netlink.settings import NetlinkSettings
@@ -58,7 +57,7 @@ class Upkeep:
     def __init__(
         self,
         lock: threading.RLock,
-        book: Book,
+        book: Objects,
         installer: Installer,
         settings: NetlinkSettings,
         install: Install,
@@ -211,7 +210,7 @@ class Upkeep:
             router_id = self._sampler.next_router(places)
             if router_id is not None:
                 compare_inside(found, installed, places, {router_id: read_inside(places.routers[router_id].channel)})
-            expected, counts = count_elements(installed, places), reader.counts()
+            expected, counts = self._book.elements_of_sets, reader.counts()
             too_few = {name for name, count in counts.items() if count < expected.get(name, 0) and name in SETS}
             again = self._owners(found)
             if self._stuck:
@@ -272,6 +271,9 @@ class Upkeep:
         for index in gone.devices & links.keys():
             entries.local.update(self._installer.reader.entries([links[index].master], (), index).local)
         traces = traces_of(gone, inherited.elements, entries, links, self._book.wants)
+        if gone.devices:
+            hooks = hooks_of(self._installer.reader.chains(), links)
+            traces += [hook for hook in hooks if hook.ifindex in gone.devices]
         self._take_away([trace for trace in traces if not wanted.has(trace)])
         self._installer.release_geneve()
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataplane.netlink.book import Book
 from dataplane.netlink.filter import number
 from dataplane.netlink.items import (
     ElementItem,
@@ -16,7 +15,8 @@ from dataplane.netlink.items import (
     TapItem,
 )
 from dataplane.netlink.leftovers import item_of
-from dataplane.netlink.names import ALIAS, leg_inside
+from dataplane.netlink.names import ALIAS, leg_inside, shared_chain
+from dataplane.netlink.objects import Objects
 from dataplane.netlink.places import Places
 from dataplane.netlink.standing import ElementKey
 from dataplane.netlink.traces import (
@@ -24,6 +24,7 @@ from dataplane.netlink.traces import (
     DeviceTrace,
     ElementTrace,
     FloodTrace,
+    HookTrace,
     LocalTrace,
     MemberTrace,
     NamespaceTrace,
@@ -38,7 +39,7 @@ from dataplane.netlink.traces import (
 class Wanted:
     """For a moment: the caller's lock is held."""
 
-    def __init__(self, book: Book, places: Places) -> None:
+    def __init__(self, book: Objects, places: Places) -> None:
         self._book = book
         self._tunnels = {devices.tunnel: segment for segment, devices in places.segments.items()}
         self._bridges = {devices.bridge: segment for segment, devices in places.segments.items()}
@@ -55,6 +56,8 @@ class Wanted:
                 return any(map(self._book.wants, self.as_items((set_name, key), data)))
             case ChainTrace(index) | MemberTrace(index):
                 return self.has_device(index)
+            case HookTrace(index, chain, _):
+                return self._book.wants(TapItem(index)) and shared_chain(index) == chain
             case LocalTrace(bridge, _, mac):
                 segment = self._bridges.get(bridge)
                 return segment is not None and self._book.wants(MacItem(segment, mac))

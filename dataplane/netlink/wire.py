@@ -9,7 +9,7 @@ import errno
 import os
 import struct
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 REQUEST, ACK, DUMP = 0x1, 0x4, 0x300
@@ -85,6 +85,13 @@ def be32(kind: int, value: int) -> bytes:
 def encode(request: Request, sequence: int) -> bytes:
     body = request.body
     return _HEADER.pack(16 + len(body), request.kind, request.flags | REQUEST, sequence, 0) + body
+
+
+def encode_alike(kind: int, flags: int, bodies: Sequence[bytes], first: int) -> list[bytes]:
+    """encode() of requests whose bodies are of one length, numbered from `first`."""
+    before = _HEADER.pack(16 + len(bodies[0]), kind, flags | REQUEST, 0, 0)[:8]
+    number = struct.Struct("=II").pack
+    return [before + number(n, 0) + body for n, body in enumerate(bodies, first)]
 
 
 def messages(data: bytes) -> Iterator[Message]:

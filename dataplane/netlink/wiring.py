@@ -17,6 +17,7 @@ class Wiring:
         self._own = own
         self._ports: dict[str, PortWanted] = {}
         self._wired: dict[str, Link] = {}
+        self._by_index: dict[int, dict[str, None]] = {}
         self._by_device_name: dict[str, dict[str, None]] = {}
 
     def __len__(self) -> int:
@@ -35,16 +36,24 @@ class Wiring:
             self._by_device_name.setdefault(wanted.port.device_name, {})[wanted.id] = None
         self._ports[wanted.id] = wanted
         link = self.find(wanted)
-        if link is None:
-            self._wired.pop(wanted.id, None)
-        else:
+        self._unwire(wanted.id)
+        if link is not None:
             self._wired[wanted.id] = link
+            self._by_index.setdefault(link.ifindex, {})[wanted.id] = None
         return link
+
+    def _unwire(self, port_id: str) -> None:
+        link = self._wired.pop(port_id, None)
+        if link is not None:
+            there = self._by_index[link.ifindex]
+            del there[port_id]
+            if not there:
+                del self._by_index[link.ifindex]
 
     def forget(self, port_id: str) -> frozenset[str]:
         """Returns the ports that may now have its device."""
         wanted = self._ports.pop(port_id, None)
-        self._wired.pop(port_id, None)
+        self._unwire(port_id)
         if wanted is None:
             return frozenset()
         same_name = self._by_device_name.get(wanted.port.device_name, {})
@@ -88,7 +97,6 @@ class Wiring:
                 found.update(self._by_device_name.get(link.name, {}))
                 if link.alias in self._ports:
                     found[link.alias] = None
-        indexes = {link.ifindex for link in links if link is not None}
-        # Few: a device that was renamed is found by what was wired.
-        found.update((port_id, None) for port_id, wired in self._wired.items() if wired.ifindex in indexes)
+                # A device that was renamed is found by what was wired.
+                found.update(self._by_index.get(link.ifindex, {}))
         return list(found)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from dataplane.model import Key, Kind
 from dataplane.ovs.openflow import messages
-from dataplane.ovs.pipeline.layout import Feature, Flow, cookie
+from dataplane.ovs.pipeline.layout import MARK_MASK, Feature, Flow, cookie
 
 Owner = tuple[Feature, str]
 FlowId = tuple[int, int, bytes]
@@ -30,6 +30,21 @@ class Transaction:
 
     bodies: list[bytes] = field(default_factory=list)
     blamed: list[Blame] = field(default_factory=list)
+    deleted: set[int] = field(default_factory=set)
+    """Cookies of flows that it deletes. Not handed over by `take`."""
+
+    def delete_strict(self, mark: int, identity: FlowId, blame: Blame) -> None:
+        """Delete this flow if it carries this cookie."""
+        self.bodies.append(messages.flow_delete_strict(mark, *identity))
+        self.blamed.append(blame)
+        self.deleted.add(mark)
+
+    def delete_owner(self, mark: int, former_marks: Sequence[int], blame: Blame) -> None:
+        """Delete all flows with this cookie, and with what older versions had in its place."""
+        for value in (mark, *(mark & ~MARK_MASK | former << 56 for former in former_marks)):
+            self.bodies.append(messages.flow_delete_by_cookie(value, messages.COOKIE_EXACT))
+            self.blamed.append(blame)
+            self.deleted.add(value)
 
     def take(self) -> tuple[list[bytes], list[Blame]]:
         """Hand over what has been collected and start afresh."""
@@ -54,7 +69,9 @@ class FlowBook:
         """Owners that want a flow which another holds, in order of arrival."""
         self._doubtful: set[Owner] = set()
         """Owners of which it is not known that their flows stand, or are gone: sent in full next time."""
-        self.round = 0
+        self._by_cookie: dict[int, Owner] = {}
+        self.former_marks: Sequence[int] = ()
+        """First bytes of the cookies of older versions whose flows stand on the bridge."""
         self.inherited = False
         """Flows of an earlier agent stand on the bridge: what is removed and not known here may be among them."""
         self._met: set[Owner] = set()
@@ -95,7 +112,7 @@ class FlowBook:
             self._met.add(owner)
         # Of two alike the last counts, as on the switch.
         after: dict[FlowId, bytes] = {flow[:3]: flow.instructions for flow in flows}
-        mark = cookie(self.round, *owner)
+        mark = cookie(*owner)
         blamed = (blame, owner)
         for identity, instructions in after.items():
             if identity not in before:
@@ -109,22 +126,22 @@ class FlowBook:
                 continue
             heir = self._hand_back(identity)
             if heir is None:
-                transaction.bodies.append(messages.flow_delete_strict(mark, *identity))
-                transaction.blamed.append(blamed)
+                transaction.delete_strict(mark, identity, blamed)
             else:
                 instructions = self._installed[heir][identity]
-                transaction.bodies.append(messages.flow_add(cookie(self.round, *heir), *identity, instructions))
+                transaction.bodies.append(messages.flow_add(cookie(*heir), *identity, instructions))
                 transaction.blamed.append((blame, heir))
         self._doubtful.discard(owner)
         if after:
             self._installed[owner] = after
+            self._by_cookie[mark] = owner
         else:
             self._installed.pop(owner, None)
+            self._by_cookie.pop(mark, None)
 
     def _delete_all(self, transaction: Transaction, owner: Owner, blame: Key) -> None:
         self._doubtful.discard(owner)
-        transaction.bodies.append(messages.flow_delete_by_cookie(cookie(self.round, *owner), messages.COOKIE_EXACT))
-        transaction.blamed.append((blame, owner))
+        transaction.delete_owner(cookie(*owner), self.former_marks, (blame, owner))
 
     def _take(self, identity: FlowId, owner: Owner) -> None:
         holder = self._holders.get(identity)
@@ -154,4 +171,32 @@ class FlowBook:
         return [name for kind, name in self._doubtful if kind is feature]
 
     def flow_count(self) -> int:
-        return sum(len(flows) for flows in self._installed.values())
+        """How many flows stand if all is as it should be."""
+        return len(self._holders)
+
+    # -- for comparing with what stands
+
+    def owners(self) -> list[Owner]:
+        return list(self._installed)
+
+    def owner_of(self, mark: int) -> Owner | None:
+        """The owner with this cookie, if it has flows."""
+        return self._by_cookie.get(mark)
+
+    def is_doubtful(self, owner: Owner) -> bool:
+        return owner in self._doubtful
+
+    def doubt_installed(self, owner: Owner) -> None:
+        """As `doubt`, unless nothing is wanted of it."""
+        if owner in self._installed:
+            self._doubtful.add(owner)
+
+    def doubtful_owners(self) -> list[Owner]:
+        return list(self._doubtful)
+
+    def expected(self, owner: Owner) -> dict[FlowId, bytes]:
+        """What the switch should have with the owner's cookie: its flows but for those that another holds."""
+        flows = self._installed.get(owner, {})
+        if not self._overridden:
+            return flows
+        return {identity: flow for identity, flow in flows.items() if self._holders[identity] == owner}

@@ -11,10 +11,12 @@ from hashlib import blake2b
 from dataplane.addresses import format_address
 from dataplane.model import NetworkType
 from dataplane.ovs.openflow.errors import OpenFlowError, ProgrammerError
-from dataplane.ovs.openflow.messages import PacketIn
+from dataplane.ovs.openflow.messages import FlowUpdates, PacketIn
 from dataplane.ovs.openflow.programmer import FlowProgrammer
-from dataplane.ovs.ovsdb import BridgeSpec, Ovsdb, OvsdbError, Tunnel
+from dataplane.ovs.ovsdb import BridgeSpec, BridgeState, Ovsdb, OvsdbError, OvsdbUnavailableError, Tunnel
+from dataplane.ovs.pipeline.layout import PIPELINE_VERSION
 from dataplane.ovs.settings import OvsSettings
+from dataplane.ovs.takeover import PIPELINE, Takeover, take_over
 
 _FIRST_DELAY_S = 0.2
 _MAX_DELAY_S = 5.0
@@ -30,7 +32,7 @@ Tunnels = Mapping[NetworkType, int]
 
 
 class BringUp:
-    """Calls `up(programmer, tunnels)` when the bridge is there and connected, `down(reason)` when it no longer is.
+    """Calls `up(programmer, tunnels, takeover)` when the bridge is there and connected, `down(reason)` when it is not.
 
     Both are called by this object's thread. `up` returns once the fixed flows are confirmed; it may raise
     ProgrammerError, OpenFlowError or a time-out, which count as not up.
@@ -41,15 +43,20 @@ class BringUp:
         settings: OvsSettings,
         ovsdb: Ovsdb,
         *,
-        up: Callable[[FlowProgrammer, Tunnels], None],
+        up: Callable[[FlowProgrammer, Tunnels, Takeover], None],
         down: Callable[[str], None],
         on_packet_in: Callable[[PacketIn], None],
+        on_flow_updates: Callable[[FlowUpdates], None],
+        on_bridge_made: Callable[[], None],
     ) -> None:
         self._settings = settings
+        self._tunnel_address = settings.tunnel_address
         self._ovsdb = ovsdb
         self._up = up
         self._down = down
         self._on_packet_in = on_packet_in
+        self._on_flow_updates = on_flow_updates
+        self._on_bridge_made = on_bridge_made
         self._wishes: queue.SimpleQueue[str] = queue.SimpleQueue()
         """Reasons to look again; the empty string ends the thread."""
         self._closing = threading.Event()
@@ -69,6 +76,17 @@ class BringUp:
             self._thread.join(_CLOSE_TIMEOUT_S)
         if self._programmer is not None:
             self._programmer.close()
+
+    def set_tunnel_address(self, address: bytes) -> None:
+        """Change the tunnels' local address in place: their OpenFlow ports stay. Raises OvsdbError or a time-out.
+
+        Thread safe. Without a database it counts from the next time that there is one, and this raises all the same.
+        """
+        self._tunnel_address = address
+        if not self._database_up.is_set():
+            raise OvsdbUnavailableError(f"database {self._settings.database}: not connected")
+        spec = bridge_spec(self._settings, address, take_over(self._ovsdb.bridge_state()))
+        self._ovsdb.ensure_bridge(spec).result(self._settings.ready_timeout_s)
 
     def look_again(self, reason: str) -> None:
         """Something that the bridge rests on has changed: verify it and connect again. Thread safe."""
@@ -117,16 +135,22 @@ class BringUp:
             self._down(f"database {self._settings.database}: {trouble}; is Open vSwitch running?")
         if self._closing.is_set():
             return
-        ports = self._ovsdb.ensure_bridge(bridge_spec(self._settings)).result(timeout)
+        bridge = self._ovsdb.bridge_state()
+        takeover = take_over(bridge)
+        spec = bridge_spec(self._settings, self._tunnel_address, takeover)
+        ports = self._ovsdb.ensure_bridge(spec).result(timeout)
+        if bridge is None:
+            self._on_bridge_made()
         self._programmer = FlowProgrammer(
             self._settings.management_socket,
             on_packet_in=self._on_packet_in,
             on_lost=self.look_again,
+            on_flow_updates=self._on_flow_updates,
             connect_timeout=timeout,
         )
         self._programmer.start()
         by_type = {network_type: ports[TUNNEL_NAMES[network_type]] for network_type in self._settings.tunnel_ports}
-        self._up(self._programmer, by_type)
+        self._up(self._programmer, by_type, takeover)
 
     def _disconnect(self) -> None:
         if self._programmer is not None:
@@ -134,8 +158,21 @@ class BringUp:
             self._programmer = None
 
 
-def bridge_spec(settings: OvsSettings) -> BridgeSpec:
-    local = format_address(settings.tunnel_address)
+def what_is_wrong(name: str, state: BridgeState | None, tunnels: Tunnels) -> str:
+    """What somebody has done to the bridge that has to be put right by looking again; empty if nothing."""
+    if state is None:
+        return f"bridge {name} is gone"
+    if state.external_ids.get(PIPELINE, str(PIPELINE_VERSION)) != str(PIPELINE_VERSION):
+        return f"another agent has taken over bridge {name}"
+    if len(state.ports) < len(tunnels):
+        return f"a tunnel port of {name} is gone"
+    if state.fail_mode != "secure":
+        return f"bridge {name} has another fail_mode"
+    return ""
+
+
+def bridge_spec(settings: OvsSettings, tunnel_address: bytes, takeover: Takeover) -> BridgeSpec:
+    local = format_address(tunnel_address)
     # Two bridges with one datapath id mix up their flows, so ours is named explicitly (field fault 34).
     identity = blake2b(f"{local}/{settings.bridge}".encode(), digest_size=6).hexdigest()
     return BridgeSpec(
@@ -152,5 +189,5 @@ def bridge_spec(settings: OvsSettings) -> BridgeSpec:
             )
             for network_type, port in settings.tunnel_ports.items()
         ),
-        (("aca-owner", "aca"),),
+        takeover.external_ids,
     )

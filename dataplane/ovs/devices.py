@@ -28,6 +28,10 @@ class DeviceMaker:
         self._mtu = settings.mtu
         self._timeout_s = timeout_s
 
+    @property
+    def active(self) -> bool:
+        return self._devices.active
+
     def make(self, ports: Iterable[PortWanted], find: Callable[[PortWanted], Device | None]) -> dict[str, str]:
         """Make and attach the devices of ports that have none, and keep those that were made here as wanted.
 
@@ -36,7 +40,7 @@ class DeviceMaker:
         if not self._devices.active:
             return {}
         found = {wanted.id: (wanted, find(wanted)) for wanted in ports}
-        own = [wanted for wanted, device in found.values() if device is None or _is_made(device)]
+        own = [wanted for wanted, device in found.values() if device is None or is_made(device)]
         try:
             made, problems = self._devices.ensure(own)
         except (OSError, KernelError) as problem:
@@ -62,7 +66,7 @@ class DeviceMaker:
         if not self._devices.active or not port_ids:
             return {}
         devices = (self._ovsdb.by_iface_id(port_id) for port_id in port_ids)
-        for wait in [self._ovsdb.del_port(one.name) for one in devices if one is not None and _is_made(one)]:
+        for wait in [self._ovsdb.del_port(one.name) for one in devices if one is not None and is_made(one)]:
             wait.result(self._timeout_s)
         try:
             return self._devices.remove(port_ids)
@@ -78,5 +82,5 @@ class DeviceMaker:
         return self._ovsdb.add_port(made.name, port_id, mtu=self._mtu, external_ids={MADE: "true"})
 
 
-def _is_made(device: Device) -> bool:
+def is_made(device: Device) -> bool:
     return device.external_ids.get(MADE) == "true"

@@ -29,6 +29,9 @@ class InheritedSegments:
             keys = {int.from_bytes(key, "big") for key in _SUBNETS.findall(flow.instructions)}
             self._subnets.setdefault(segment, set()).update(keys)
 
+    def segments(self) -> list[Segment]:
+        return list(self._subnets)
+
     def keys(self, segment: Segment) -> frozenset[int]:
         return frozenset(self._subnets.get(segment, ()))
 

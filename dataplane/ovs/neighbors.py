@@ -6,11 +6,11 @@ from collections.abc import Iterable, Sequence
 from hashlib import blake2b
 
 from dataplane.model import NeighborWanted, SubnetRef, Wanted
-from dataplane.ovs.book import Transaction
+from dataplane.ovs.book import FlowId, Transaction
 from dataplane.ovs.members import Members
 from dataplane.ovs.openflow import messages
-from dataplane.ovs.pipeline.layout import OWNER_HASH_BYTES, Feature, cookie
-from dataplane.ovs.pipeline.neighbor import BodyMaker, body_maker, neighbor_flows
+from dataplane.ovs.pipeline.layout import COOKIE_MARK, OWNER_HASH_BYTES, Feature, Table, cookie
+from dataplane.ovs.pipeline.neighbor import PRIORITY, BodyMaker, FlowMaker, body_maker, flow_maker, neighbor_flows
 
 
 class NeighborBook:
@@ -19,9 +19,8 @@ class NeighborBook:
     Not thread safe: the caller's lock guards it.
     """
 
-    def __init__(self, members: Members, round_number: int) -> None:
+    def __init__(self, members: Members) -> None:
         self._members = members
-        self._round = round_number
         self._known: dict[str, NeighborWanted] = {}
         self._doubtful: dict[str, NeighborWanted | None] = {}
         """Neighbours whose flows the switch may have forgotten, or (None) may still have."""
@@ -30,22 +29,67 @@ class NeighborBook:
         """Former values whose flows are not known to be gone yet."""
         self.inherited = False
         """See FlowBook.inherited."""
+        self.former_marks: Sequence[int] = ()
+        """See FlowBook.former_marks."""
+        self._flows = 0
 
     def __len__(self) -> int:
         return len(self._known)
 
     def flow_count(self) -> int:
-        return sum(len(known.addresses) + len(known.mac_subnets) for known in self._known.values())
+        """How many flows stand of those that are known to stand."""
+        return self._flows
 
     def doubt_all(self) -> None:
         self._doubtful.update(self._known)
         self._known.clear()
         self._makers.clear()
+        self._flows = 0
 
     def doubt(self, neighbor_id: str) -> None:
         value = self._known.pop(neighbor_id, None)
+        if value is not None:
+            self._flows -= _flow_count(value)
         if value is not None or neighbor_id not in self._doubtful:
             self._doubtful[neighbor_id] = value
+
+    # -- for comparing with what stands
+
+    def doubt_known(self, neighbor_id: str) -> None:
+        """As `doubt`, unless it is not wanted."""
+        if neighbor_id in self._known:
+            self.doubt(neighbor_id)
+
+    def ids(self) -> list[str]:
+        return list(self._known)
+
+    def doubtful_ids(self) -> list[str]:
+        return list(self._doubtful)
+
+    def expected(self, owners: Iterable[tuple[int, str]]) -> dict[FlowId, tuple[int, bytes]]:
+        """The flows of those of these (cookie, id) that are known to stand: (cookie, instructions) by identity."""
+        found: dict[FlowId, tuple[int, bytes]] = {}
+        makers: dict[SubnetRef, FlowMaker] = {}
+        look_up = self._known.get
+        resolve, bridge = int(Table.RESOLVE), int(Table.BRIDGE)
+        last: SubnetRef | None = None
+        for mark, neighbor_id in owners:
+            known = look_up(neighbor_id)
+            if known is None:
+                continue
+            neighbor, refs, lost = known
+            _, _, _, mac, host, fixed_ips, _, _ = neighbor
+            if len(fixed_ips) != 1 or lost or len(refs) != 1 or len(fixed_ips[0].address) != 4 or len(host) != 4:
+                found.update((flow[:3], (mark, flow.instructions)) for flow in neighbor_flows(known))
+                continue
+            ref = refs[0]
+            if ref is not last:
+                last = ref
+                make = makers.get(ref) or makers.setdefault(ref, flow_maker(ref))
+            by_address, to_address, by_mac, to_mac = make(fixed_ips[0].address, mac, host)
+            found[resolve, PRIORITY, by_address] = (mark, to_address)
+            found[bridge, PRIORITY, by_mac] = (mark, to_mac)
+        return found
 
     def confirm(self, blamed: Iterable[object]) -> None:
         """What was sent for these stands: what it replaced is gone."""
@@ -67,7 +111,6 @@ class NeighborBook:
             neighbor_id, _, _, mac, host, fixed_ips, _, pairs = neighbor
             if (
                 neighbor_id in known
-                or neighbor_id in doubtful
                 or len(fixed_ips) != 1
                 or lost
                 or pairs
@@ -76,6 +119,14 @@ class NeighborBook:
             ):
                 self._upsert_one(wanted, transaction)
                 continue
+            again = False
+            if neighbor_id in doubtful:
+                # After a restart of the switch nearly all are as they were.
+                if doubtful[neighbor_id] != wanted or neighbor_id in self._replaced:
+                    self._upsert_one(wanted, transaction)
+                    continue
+                del doubtful[neighbor_id]
+                again = True
             (ref,) = refs
             if ref is not last:
                 last = ref
@@ -86,13 +137,15 @@ class NeighborBook:
             by_address.append(address_body)
             by_mac.append(mac_body)
             ids.append(neighbor_id)
-            counts[host] = counts.get(host, 0) + 1
+            if not again:
+                counts[host] = counts.get(host, 0) + 1
             known[neighbor_id] = wanted
         # Bodies of one length behind one another are wrapped fastest.
         transaction.bodies += by_address
         transaction.bodies += by_mac
         transaction.blamed += ids
         transaction.blamed += ids
+        self._flows += 2 * len(ids)
         for ref, counts in hosts.items():
             self._members.add_remote(ref, counts)
 
@@ -102,6 +155,9 @@ class NeighborBook:
             self._replace(wanted.id, self._doubtful.pop(wanted.id, None), wanted, transaction, known_to_stand=False)
         elif before != wanted:
             self._replace(wanted.id, before, wanted, transaction, known_to_stand=True)
+        if before is not None:
+            self._flows -= _flow_count(before)
+        self._flows += _flow_count(wanted)
         self._known[wanted.id] = wanted
 
     def withhold(self, neighbor_ids: Sequence[str], transaction: Transaction) -> None:
@@ -113,13 +169,15 @@ class NeighborBook:
         """Take away whatever is there, an earlier agent's flows as well."""
         for neighbor_id in neighbor_ids:
             in_doubt = neighbor_id in self._doubtful
-            before = self._known.pop(neighbor_id, None) or self._doubtful.pop(neighbor_id, None)
+            before = self._known.pop(neighbor_id, None)
+            if before is not None:
+                self._flows -= _flow_count(before)
+            else:
+                before = self._doubtful.pop(neighbor_id, None)
             if before is not None:
                 self._replace(neighbor_id, before, None, transaction, known_to_stand=True)
             elif in_doubt or self.inherited:
-                mark = cookie(self._round, Feature.NEIGHBOR, neighbor_id)
-                transaction.bodies.append(messages.flow_delete_by_cookie(mark, messages.COOKIE_EXACT))
-                transaction.blamed.append(neighbor_id)
+                transaction.delete_owner(cookie(Feature.NEIGHBOR, neighbor_id), self.former_marks, neighbor_id)
 
     def _replace(
         self,
@@ -131,7 +189,7 @@ class NeighborBook:
         known_to_stand: bool,
     ) -> None:
         """Send the difference between two forms of a neighbour, in full if the old flows may be gone."""
-        mark = cookie(self._round, Feature.NEIGHBOR, neighbor_id)
+        mark = cookie(Feature.NEIGHBOR, neighbor_id)
         old = {flow[:3]: flow.instructions for flow in neighbor_flows(before)} if before is not None else {}
         for former in self._replaced.get(neighbor_id, ()):
             old = {flow[:3]: b"" for flow in neighbor_flows(former)} | old
@@ -141,8 +199,7 @@ class NeighborBook:
                 transaction.bodies.append(messages.flow_add(mark, *identity, instructions))
                 transaction.blamed.append(neighbor_id)
         for identity in old.keys() - new.keys():
-            transaction.bodies.append(messages.flow_delete_strict(mark, *identity))
-            transaction.blamed.append(neighbor_id)
+            transaction.delete_strict(mark, identity, neighbor_id)
         if before is not None and old.keys() - new.keys():
             self._replaced.setdefault(neighbor_id, []).append(before)
         # The new membership first: a host that stays in must not be taken off the flood list in between.
@@ -152,4 +209,20 @@ class NeighborBook:
             self._members.drop_neighbor(before)
 
     def _cookie_start(self) -> bytes:
-        return bytes((self._round, Feature.NEIGHBOR))
+        return bytes((COOKIE_MARK, Feature.NEIGHBOR))
+
+
+def _is_simple(wanted: NeighborWanted) -> bool:
+    """Two flows: one IPv4 address and the MAC, both held."""
+    neighbor = wanted.neighbor
+    return (
+        len(neighbor.fixed_ips) == 1
+        and not wanted.lost
+        and len(wanted.subnets) == 1
+        and len(neighbor.fixed_ips[0].address) == 4
+        and len(neighbor.host) == 4
+    )
+
+
+def _flow_count(wanted: NeighborWanted) -> int:
+    return 2 if _is_simple(wanted) else len(neighbor_flows(wanted))

@@ -5,8 +5,9 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import TimeoutError as FutureTimeout
+from contextlib import contextmanager
 from typing import Any
 
 from dataplane.base import (
@@ -16,6 +17,7 @@ from dataplane.base import (
     DataPlane,
     DataPlaneError,
     DevicesChanged,
+    Drifted,
     Event,
     Leftover,
     Lost,
@@ -35,28 +37,33 @@ from dataplane.model import (
     SubnetWanted,
     Wanted,
 )
+from dataplane.ovs.activity import Activity
+from dataplane.ovs.audit import Audit
 from dataplane.ovs.book import Blame, FlowBook, Transaction, blamed_for
-from dataplane.ovs.bringup import BringUp, Tunnels
+from dataplane.ovs.bringup import BringUp, Tunnels, what_is_wrong
 from dataplane.ovs.devices import DeviceMaker
-from dataplane.ovs.inherited import InheritedSegments
+from dataplane.ovs.drift import Changed, DriftWatch
+from dataplane.ovs.fixed import FixedPart
+from dataplane.ovs.floods import FloodLists
+from dataplane.ovs.leftovers import INSTALLED, INSTALLED_AT
 from dataplane.ovs.members import Members
 from dataplane.ovs.neighbors import NeighborBook
-from dataplane.ovs.openflow import actions, messages
 from dataplane.ovs.openflow.errors import OpenFlowError, ProgrammerError
 from dataplane.ovs.openflow.programmer import MAX_CONNECTIONS, FlowProgrammer
 from dataplane.ovs.ovsdb import BridgeState, Ovsdb, OvsdbError
-from dataplane.ovs.pipeline import parts
+from dataplane.ovs.packets import PacketSender
 from dataplane.ovs.pipeline.dhcp import dhcp_flows
-from dataplane.ovs.pipeline.flood import MAX_REMOTE, flood_flows, segment_flows
-from dataplane.ovs.pipeline.layout import Feature, Flow, segment_name, segment_of, subnet_key
+from dataplane.ovs.pipeline.flood import MAX_REMOTE
+from dataplane.ovs.pipeline.layout import COOKIE_MARK, MARK_MASK, Feature, Flow, cookie_range
 from dataplane.ovs.pipeline.port import port_flows
 from dataplane.ovs.pipeline.router import router_flows
-from dataplane.ovs.pipeline.static import punt_flows, static_flows
 from dataplane.ovs.pipeline.subnet import subnet_flows
-from dataplane.ovs.pipeline.unknown import PORT_METERS, PORT_RATE, unknown_flows, unresolved_flows
+from dataplane.ovs.pipeline.unknown import unknown_flows
 from dataplane.ovs.punts import Punts
+from dataplane.ovs.reattach import Reattacher
 from dataplane.ovs.settings import OvsSettings
 from dataplane.ovs.subnetkeys import SubnetKeys
+from dataplane.ovs.takeover import Takeover
 from dataplane.ovs.wiring import Wiring
 from dataplane.ovs.work import Work
 
@@ -73,8 +80,6 @@ _PORTS_PER_CONNECTION = 16
 
 _LOG = logging.getLogger(__name__)
 
-INSTALLED = "aca-installed"
-INSTALLED_AT = "aca-installed-ts"
 
 
 class OvsDataPlane(DataPlane):
@@ -85,13 +90,14 @@ class OvsDataPlane(DataPlane):
         self._lock = threading.RLock()
         self._book = FlowBook()
         self._members = Members()
-        self._neighbors = NeighborBook(self._members, self._book.round)
+        self._neighbors = NeighborBook(self._members)
+        self._activity = Activity()
+        self._fixed = FixedPart(settings, self._lock, self._book)
+        self._floods = FloodLists(self._book, self._members, self._fixed)
         self._dhcp: dict[str, DhcpWanted] = {}
         self._subnet_keys = SubnetKeys()
-        self._inherited_segments = InheritedSegments(())
         self._programmer: FlowProgrammer | None = None
-        self._tunnels: Tunnels = {}
-        self._metered = self._ports_metered = True
+        self._packets = PacketSender()
         self._listener: Callable[[Event], None] = lambda event: None
         self._ovsdb = Ovsdb(
             settings.database,
@@ -103,17 +109,23 @@ class OvsDataPlane(DataPlane):
         )
         self._wiring = Wiring(self._ovsdb, settings.bridge)
         self._punts = Punts(
-            self._wiring.port_at,
-            self._subnet_keys.find,
-            self._send_to_ofport,
-            self._resubmit,
-            self._hand_up,
-            settings.tunnel_mtu,
+            self._wiring.port_at, self._subnet_keys.find, self._packets.to_port, self._packets.through_tables,
+            self._hand_up, settings.tunnel_mtu,
         )
+        self._reattacher = Reattacher(self._ovsdb, settings.confirm_timeout_s)
         self._maker = DeviceMaker(settings.devices, self._ovsdb, settings.confirm_timeout_s)
         self._bring_up = BringUp(
-            settings, self._ovsdb, up=self._on_up, down=self._on_down, on_packet_in=self._punts.handle
+            settings,
+            self._ovsdb,
+            up=self._on_up,
+            down=self._on_down,
+            on_packet_in=self._punts.handle,
+            on_flow_updates=lambda updates: self._drift.note(updates),
+            on_bridge_made=self._reattacher.bridge_made,
         )
+        books = (self._book, self._neighbors, self._members, self._wiring, self._ovsdb)
+        self._audit = Audit(settings, self._lock, *books, self._maker, self._fixed, self._activity)
+        self._drift = DriftWatch(self._look_at)
 
     @property
     def capabilities(self) -> Capabilities:
@@ -122,11 +134,13 @@ class OvsDataPlane(DataPlane):
     def open(self, listener: Callable[[Event], None]) -> None:
         self._listener = listener
         self._punts.start()
+        self._drift.start()
         self._ovsdb.start()
         self._bring_up.start()
 
     def close(self) -> None:
         self._bring_up.close()
+        self._drift.close()
         self._punts.close()
         self._ovsdb.close()
 
@@ -138,13 +152,15 @@ class OvsDataPlane(DataPlane):
             raise DataPlaneError("the bridge is not connected")
         started = time.perf_counter()
         work = Work(programmer)
+        self._activity.begin(work)
         try:
             unmade = self._make_devices(batches)
             for batch in batches:
                 self._apply_batch(batch, work)
             with self._lock:
-                self._flood(work)
+                self._floods.render(work)
             work.send()
+            self._settings.faults.at("ovs.sent")
             self._confirm(work)
             unmade |= self._remove_devices(batches)
         except Exception as problem:
@@ -152,6 +168,8 @@ class OvsDataPlane(DataPlane):
             if isinstance(problem, (ProgrammerError, OvsdbError, FutureTimeout)):
                 raise DataPlaneError(str(problem) or "no answer in time") from problem
             raise
+        finally:
+            self._activity.end(work)
         work.problems.update((Key(Kind.PORT, port_id), failed(why)) for port_id, why in unmade.items())
         self._mark_installed(work)
         return Applied(work.problems, int((time.perf_counter() - started) * 1e6))
@@ -213,10 +231,7 @@ class OvsDataPlane(DataPlane):
             self._book.delete(transaction, (Feature.DHCP, resource_id), Key(Kind.DHCP, resource_id))
             self._book.delete(transaction, (Feature.PUNT_UNKNOWN, resource_id), key)
         if kind is Kind.SUBNET:
-            if self._members.subnet(resource_id) is None:
-                self._book.delete(transaction, (Feature.FLOOD, resource_id), key)
-            for segment in self._inherited_segments.subnet_deleted(resource_id):
-                work.segments[segment] = key
+            self._floods.subnet_deleted(resource_id, work)
 
     def _withhold(self, batch: Batch, work: Work) -> None:
         """Take away what this agent has programmed, and only that."""
@@ -242,7 +257,9 @@ class OvsDataPlane(DataPlane):
     # -- devices that the agent makes itself
 
     def _make_devices(self, batches: Sequence[Batch]) -> dict[str, str]:
-        wanted = (item for batch in batches for item in batch.upserts if isinstance(item, PortWanted))
+        wanted = [item for batch in batches for item in batch.upserts if isinstance(item, PortWanted)]
+        if not self._maker.active:
+            self._reattacher.attach(port for port in wanted if self._wiring.find_device(port) is None)
         return self._maker.make(wanted, self._wiring.find_device)
 
     def _remove_devices(self, batches: Sequence[Batch]) -> dict[str, str]:
@@ -259,7 +276,7 @@ class OvsDataPlane(DataPlane):
         device = self._wiring.find_device(wanted)
         key = Key(Kind.PORT, wanted.id)
         if device is None or device.ofport is None:
-            work.problems[key] = pending(self._wiring.why_unwired(wanted, device))
+            work.problems[key] = pending(self._reattacher.why(self._wiring.why_unwired(wanted, device)))
             if self._wiring.unwire(wanted.id) is not None:
                 _LOG.info("port %s has lost its device", wanted.id)
             self._book.set(transaction, (Feature.PORT, wanted.id), key, ())
@@ -280,6 +297,7 @@ class OvsDataPlane(DataPlane):
 
     def _forget_port(self, port_id: str, transaction: Transaction) -> None:
         before, device, heirs = self._wiring.forget(port_id)
+        self._reattacher.forget(port_id)
         if heirs:
             self._listener(DevicesChanged(heirs))
         if before is not None:
@@ -293,14 +311,14 @@ class OvsDataPlane(DataPlane):
         ofport, wanted = self._wiring.ofport_of(port_id), self._wiring.port(port_id)
         flows: Sequence[Flow] = ()
         if port_id in self._dhcp and ofport is not None and wanted is not None:
-            flows = dhcp_flows(wanted, ofport, self._metered)
+            flows = dhcp_flows(wanted, ofport, self._fixed.metered)
         self._book.set(transaction, (Feature.DHCP, port_id), Key(Kind.DHCP, port_id), flows)
 
     def _set_unknown(self, port_id: str, transaction: Transaction) -> None:
         ofport, wanted = self._wiring.ofport_of(port_id), self._wiring.port(port_id)
         flows: Sequence[Flow] = ()
         if self._settings.on_demand and ofport is not None and wanted is not None:
-            flows = unknown_flows(wanted, ofport, self._ports_metered)
+            flows = unknown_flows(wanted, ofport, self._fixed.ports_metered)
         self._book.set(transaction, (Feature.PUNT_UNKNOWN, port_id), Key(Kind.PORT, port_id), flows)
 
     def _mark_installed(self, work: Work) -> None:
@@ -309,26 +327,6 @@ class OvsDataPlane(DataPlane):
         for port_id, device in work.wired.items():
             if Key(Kind.PORT, port_id) not in work.problems and device.external_ids.get(INSTALLED) != "true":
                 self._ovsdb.set_external_ids(device.name, {INSTALLED: "true", INSTALLED_AT: now})
-
-    # -- flood lists
-
-    def _flood(self, work: Work) -> None:
-        subnets = {name: Key(Kind.SUBNET, name) for name in self._book.doubtful(Feature.FLOOD)} | work.subnets
-        for subnet_id, account in subnets.items():
-            members = self._members.subnet(subnet_id)
-            flows = flood_flows(members, self._tunnels[members.ref.segment.network_type]) if members else []
-            self._book.set(work.transaction, (Feature.FLOOD, subnet_id), account, flows)
-        segments = {segment_of(name): Key(Kind.SUBNET, "") for name in self._book.doubtful(Feature.SEGMENT)}
-        for segment, account in (segments | work.segments).items():
-            in_segment = self._members.segment(segment)
-            # Subnets that an earlier agent served and of which nothing has been heard yet are served on.
-            others = self._inherited_segments.keys(segment) - {subnet_key(one.ref.subnet_id) for one in in_segment}
-            owner = (Feature.SEGMENT, segment_name(segment))
-            flows = segment_flows(segment, in_segment, sorted(others))
-            if flows:
-                self._book.set(work.transaction, owner, account, flows)
-            elif not others:
-                self._book.delete(work.transaction, owner, account)
 
     # -- confirmation
 
@@ -354,10 +352,7 @@ class OvsDataPlane(DataPlane):
         with self._lock:
             for blame in dict.fromkeys(work.unconfirmed()):
                 self._doubt_owner(blame)
-            for subnet_id in work.subnets:
-                self._book.doubt((Feature.FLOOD, subnet_id))
-            for segment in work.segments:
-                self._book.doubt((Feature.SEGMENT, segment_name(segment)))
+            self._floods.doubt(work)
 
     def _doubt_owner(self, blame: Blame) -> None:
         _, (feature, name) = blamed_for(blame)
@@ -368,61 +363,46 @@ class OvsDataPlane(DataPlane):
 
     # -- the bridge comes and goes ------------------------------------------------------------------------------
 
-    def _on_up(self, programmer: FlowProgrammer, tunnels: Tunnels) -> None:
+    def _on_up(self, programmer: FlowProgrammer, tunnels: Tunnels, takeover: Takeover) -> None:
         timeout = self._settings.confirm_timeout_s
-        self._metered = self._make_meters(programmer, parts.PUNT_METERS.values(), parts.PUNT_RATE)
-        if self._settings.on_demand:
-            self._ports_metered = self._make_meters(programmer, PORT_METERS, PORT_RATE)
-        standing = programmer.aggregate(0, 0).result(timeout)
-        flood_in = programmer.dump_flows(cookie=Feature.SEGMENT << 48, mask=0xFF << 48).result(timeout)
+        self._settings.faults.at("ovs.start")
+        self._fixed.make_meters(programmer)
+        standing = programmer.aggregate(COOKIE_MARK << 56, MARK_MASK).result(timeout)
+        flood_in = programmer.dump_flows(0xFF, *cookie_range(COOKIE_MARK, Feature.SEGMENT)).result(timeout)
         with self._lock:
-            self._tunnels = tunnels
-            if standing and not self._book.flow_count():
+            self._fixed.tunnels = tunnels
+            self._book.former_marks = self._neighbors.former_marks = takeover.marks
+            if (standing or takeover.former) and not self._book.flow_count():
                 self._book.inherited = self._neighbors.inherited = True
-                self._inherited_segments = InheritedSegments(flood_in)
+                self._floods.inherit(flood_in)
             self._book.doubt_all()
             self._neighbors.doubt_all()
-            transaction = Transaction()
-            whole = Key(Kind.SUBNET, "")
-            self._book.set(transaction, (Feature.STATIC, ""), whole, static_flows(tunnels, self._settings.tunnel_mtu))
-            for feature in (Feature.PUNT_TTL, Feature.PUNT_TOO_BIG, Feature.PUNT_UNREACHABLE):
-                flows = [flow for owner, flow in punt_flows(self._metered) if owner is feature]
-                self._book.set(transaction, (feature, ""), whole, flows)
-            asking = unresolved_flows() if self._settings.on_demand else ()
-            self._book.set(transaction, (Feature.PUNT_UNKNOWN, ""), whole, asking, whole=True)
-            bodies, _ = transaction.take()
-        refused = programmer.submit(bodies).result(timeout)
-        if refused:
-            raise ProgrammerError(f"the switch refuses flows of the pipeline: {next(iter(refused.values()))}")
-        self._programmer = programmer
+        self._fixed.program(programmer, takeover.harmful_flows)
+        self._watch_flows(programmer)
+        self._programmer = self._packets.programmer = programmer
         self._tune_connections()
         self._listener(Ready())
 
-    def _make_meters(self, programmer: FlowProgrammer, meters: Collection[int], rate: int) -> bool:
-        """Punts are rate limited where the data path has meters (kernels before 4.15 do not)."""
-        left = list(meters)
-        for make in (messages.meter_add, messages.meter_modify):
-            asked = [(one, programmer.request(messages.METER_MOD, make(one, rate, rate))) for one in left]
-            left = []
-            for one, made in asked:
-                try:
-                    made.result(self._settings.confirm_timeout_s)
-                except OpenFlowError:
-                    left.append(one)
-        return not left
+    def _watch_flows(self, programmer: FlowProgrammer) -> None:
+        try:
+            programmer.watch_flows().result(self._settings.confirm_timeout_s)
+        except OpenFlowError as error:
+            _LOG.warning("the switch does not tell of changed flows (%s): checks find them later", error)
 
     def _on_down(self, reason: str) -> None:
-        self._programmer = None
+        self._programmer = self._packets.programmer = None
         self._listener(Lost(reason))
 
     def _on_bridge(self, state: BridgeState | None) -> None:
         """Somebody took the bridge or a tunnel away: put it back by the way it came."""
-        if self._programmer is None:
-            return
         if state is None:
-            self._bring_up.look_again(f"bridge {self._settings.bridge} is gone")
-        elif len(state.ports) < len(self._tunnels):
-            self._bring_up.look_again(f"a tunnel port of {self._settings.bridge} is gone")
+            with self._lock:
+                known = self._wiring.device_names()
+            if known:
+                self._reattacher.bridge_lost(known)
+        wrong = what_is_wrong(self._settings.bridge, state, self._fixed.tunnels)
+        if self._programmer is not None and wrong:
+            self._bring_up.look_again(wrong)
 
     def _on_devices(self, names: frozenset[str]) -> None:
         with self._lock:
@@ -439,41 +419,68 @@ class OvsDataPlane(DataPlane):
             programmer.set_connections(max(1, min(MAX_CONNECTIONS, count)))
 
     def set_tunnel_address(self, address: bytes) -> None:
-        raise DataPlaneError("the tunnel address of this data plane cannot change while it runs")
+        try:
+            self._bring_up.set_tunnel_address(address)
+        except (OvsdbError, FutureTimeout) as problem:
+            raise DataPlaneError(str(problem) or "no answer in time") from problem
 
     # -- what stands ---------------------------------------------------------------------------------------------
 
     def check(self) -> Survey:
-        return Survey()
+        with self._asking() as programmer:
+            if self._floods.unsettled() and self._activity.quiet:
+                self.apply(())
+            return self._audit.check(programmer)
 
     def survey(self, unsettled: Collection[Key]) -> Survey:
-        return Survey()
+        with self._asking() as programmer:
+            return self._audit.survey(programmer, unsettled)
 
     def sweep(self, leftovers: Sequence[Leftover]) -> int:
-        return 0
+        with self._asking() as programmer:
+            count, again = self._audit.sweep(programmer, leftovers)
+            with self._lock:
+                if self._audit.all_settled:
+                    self._floods.disinherit()
+            if self._floods.unsettled():
+                self.apply(())
+        if again:
+            self._listener(Drifted(again))
+        return count
+
+    def _look_at(self, changed: Changed) -> None:
+        """Flows were changed, by whomever (thread of DriftWatch)."""
+        try:
+            with self._asking() as programmer:
+                found = self._audit.look_at(changed, programmer)
+        except DataPlaneError as problem:
+            _LOG.warning("changed flows could not be looked at: %s", problem)
+            return
+        if found.again:
+            self._listener(Drifted(found.again, found.examples))
+
+    @contextmanager
+    def _asking(self) -> Iterator[FlowProgrammer]:
+        """The programmer; what goes wrong with it comes out as DataPlaneError."""
+        programmer = self._programmer
+        if programmer is None:
+            raise DataPlaneError("the bridge is not connected")
+        try:
+            yield programmer
+        except (ProgrammerError, OpenFlowError, OvsdbError, FutureTimeout) as problem:
+            raise DataPlaneError(str(problem) or "no answer in time") from problem
 
     # -- packets ------------------------------------------------------------------------------------------------
 
     def inject(self, port_id: str, frame: bytes) -> None:
         ofport = self._wiring.ofport_of(port_id)
         if ofport is not None:
-            self._send_to_ofport(ofport, frame)
+            self._packets.to_port(ofport, frame)
 
     def resubmit(self, punt: Punt) -> None:
         ofport = self._wiring.ofport_of(punt.port_id)
         if ofport is not None:
-            self._resubmit(ofport, punt.frame)
-
-    def _send_to_ofport(self, ofport: int, frame: bytes) -> None:
-        programmer = self._programmer
-        if programmer is not None:
-            programmer.packet_out(messages.packet_out(frame, actions.output(ofport)))
-
-    def _resubmit(self, ofport: int, frame: bytes) -> None:
-        programmer = self._programmer
-        if programmer is not None:
-            through_tables = actions.output(actions.PORT_TABLE)
-            programmer.packet_out(messages.packet_out(frame, through_tables, in_port=ofport))
+            self._packets.through_tables(ofport, punt.frame)
 
     def _hand_up(self, punt: Punt) -> None:
         self._listener(punt)
@@ -484,7 +491,7 @@ class OvsDataPlane(DataPlane):
                 "kind": "ovs",
                 "bridge": self._settings.bridge,
                 "database_connected": self._ovsdb.connected,
-                "tunnels": {NetworkType(kind).name: port for kind, port in self._tunnels.items()},
+                "tunnels": {NetworkType(kind).name: port for kind, port in self._fixed.tunnels.items()},
                 "wired_ports": len(self._wiring),
                 "neighbors": len(self._neighbors),
                 "broadcast_cut_short": self._members.larger_than(MAX_REMOTE),

@@ -14,7 +14,7 @@ from dataplane.model import PortWanted
 from dataplane.ovs import ipv4
 from dataplane.ovs.icmp import IcmpError, icmp_error
 from dataplane.ovs.openflow.messages import PacketIn
-from dataplane.ovs.pipeline.layout import REG_ADDRESS, Feature, cookie_feature
+from dataplane.ovs.pipeline.layout import REG_ADDRESS, REG_FLAGS, Feature, Flag, cookie_feature
 from dataplane.ovs.pipeline.port import mac_of, subnet_of
 
 _QUEUE_LENGTH = 4096
@@ -107,13 +107,17 @@ class Punts:
 
     def _hand_up_unresolved(self, packet: PacketIn, wanted: PortWanted) -> None:
         subnet = self._subnet_of_key(packet.metadata)
-        if subnet is None:
-            return
         frame = packet.data
         parsed = ipv4.parse(frame)
-        if parsed is not None:
-            # Routed: its source MAC has been rewritten already.
+        if parsed is not None and packet.registers[REG_FLAGS] >> Flag.ROUTED & 1:
+            # Its source MAC has been rewritten already.
             frame = frame[:6] + mac_of(wanted, parsed.source) + frame[12:]
+        elif parsed is not None:
+            # By its MAC it has been tried in all of the port's subnets.
+            meant = subnet_of(wanted, parsed.target)
+            subnet = meant.subnet.vpc_id, meant.id
+        if subnet is None:
+            return
         unresolved = Unresolved(*subnet, packet.registers[REG_ADDRESS].to_bytes(4, "big"))
         self._listener(Punt(PuntReason.UNKNOWN_DESTINATION, wanted.id, frame, unresolved))
 

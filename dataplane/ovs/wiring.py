@@ -79,6 +79,14 @@ class Wiring:
             return None
         return device
 
+    def device_names(self) -> dict[str, str]:
+        """Of the devices that carry ports, by port id."""
+        return {port_id: device.name for port_id, device in self._devices.items()}
+
+    def may_be_wanted(self, device: Device) -> bool:
+        """Whether the device is or could be that of a wanted port."""
+        return device.iface_id in self._ports if device.iface_id else device.name in self._by_device_name
+
     def _first_of(self, device_name: str, otherwise: str) -> str:
         return next(iter(self._by_device_name.get(device_name, ())), otherwise)
 

@@ -52,8 +52,8 @@ class Work:
 
         Raises ProgrammerError if the switch takes nothing more.
         """
+        self._sending = self.transaction.blamed
         bodies, blamed = self.transaction.take()
-        self._sending = blamed
         start = 0
         while start < len(bodies):
             end = _end_of_bundle(blamed, start)

@@ -7,7 +7,17 @@ from pathlib import Path
 
 import grpc
 
-from tests.bench import decode_merge, made_ports, neighbors, on_demand, port_latency, traffic_stall
+from tests.bench import (
+    decode_merge,
+    made_ports,
+    neighbors,
+    netlink_neighbors,
+    netlink_ports,
+    on_demand,
+    port_latency,
+    restart,
+    traffic_stall,
+)
 from tests.bench.figures import BenchError, Report
 from tests.bench.stage import is_long
 from tests.lab import LabError, missing_requirements
@@ -31,7 +41,13 @@ BENCHES = {
     "port_latency": Bench(port_latency.run, "one port whose device is there, with 10 and 500 ports present"),
     "netlink_made_port": Bench(made_ports.run, "one port that the agent makes with a namespace, on plain Linux"),
     "netlink_ports_200": Bench(made_ports.run_together, "200 ports in one message on a fresh host, on plain Linux"),
+    "restart_100k": Bench(restart.run, "a fresh agent where 100,000 neighbours stand, and what a check costs"),
     "traffic_stall": Bench(traffic_stall.run, "gaps in traffic between guests while 100,000 neighbours load"),
+    "netlink_neighbours_10k": Bench(netlink_neighbors.run_10k, "10,000 L2 neighbours on a host without Open vSwitch"),
+    "netlink_neighbours_100k": Bench(netlink_neighbors.run_100k, "100,000 of them"),
+    "netlink_port_latency": Bench(netlink_ports.run_latency, "one port there, with 10 and 500 present"),
+    "netlink_change_cost": Bench(netlink_ports.run_cost, "a change there with 10 and with 5,000 ports present"),
+    "netlink_traffic_stall": Bench(traffic_stall.run_netlink, "the same gaps there"),
     "on_demand_200": Bench(on_demand.run, "200 guests send first packets to unknown destinations at once"),
     "neighbours_1m": Bench(neighbors.run_1m, "a million neighbours in ten messages", long=True),
 }

@@ -32,30 +32,35 @@ def port_ip(number: int) -> str:
     return str(IPv4Address(_FIRST_PORT + number))
 
 
-def add_subnet(message: GoalStateV2) -> GoalStateV2:
-    """The VPC and the subnet that everything here is in."""
+def subnet_id(number: int) -> str:
+    """Of the subnet that everything here is in (0), or of others of its VPC, each with a tunnel id of its own."""
+    return SUBNET[:-6] + f"{1 + number:06x}"
+
+
+def add_subnet(message: GoalStateV2, number: int = 0) -> GoalStateV2:
+    """The VPC and a subnet."""
     vpc = message.vpc_states[VPC]
     vpc.operation_type = CREATE
     vpc.configuration.id = VPC
     vpc.configuration.revision_number = 1
     vpc.configuration.tunnel_id = TUNNEL_ID
-    subnet = message.subnet_states[SUBNET]
+    subnet = message.subnet_states[subnet_id(number)]
     subnet.operation_type = CREATE
     wire = subnet.configuration
-    wire.id, wire.vpc_id, wire.revision_number, wire.tunnel_id = SUBNET, VPC, 1, TUNNEL_ID
+    wire.id, wire.vpc_id, wire.revision_number, wire.tunnel_id = subnet_id(number), VPC, 1, TUNNEL_ID + number
     wire.cidr = f"10.0.0.0/{PREFIX_LENGTH}"
     wire.gateway.ip_address, wire.gateway.mac_address = GATEWAY, "fa:16:3e:ff:00:01"
     return message
 
 
-def add_port(message: GoalStateV2, number: int) -> GoalStateV2:
-    """A port of this host."""
+def add_port(message: GoalStateV2, number: int, subnet: int = 0) -> GoalStateV2:
+    """A port of this host, in the subnet with this number."""
     state = message.port_states[port_id(number)]
     state.operation_type = CREATE
     wire = state.configuration
     wire.id, wire.vpc_id, wire.revision_number = port_id(number), VPC, 1
     wire.mac_address, wire.admin_state_up = port_mac(number), True
-    wire.fixed_ips.add(subnet_id=SUBNET, ip_address=port_ip(number))
+    wire.fixed_ips.add(subnet_id=subnet_id(subnet), ip_address=port_ip(number))
     return message
 
 
@@ -87,16 +92,31 @@ def ports_gone(numbers: Iterable[int]) -> bytes:
 
 def neighbors_message(first: int, count: int) -> bytes:
     """`count` neighbours, numbered from `first`."""
-    message = GoalStateV2()
-    for number in range(first, first + count):
-        add_neighbor(
-            message,
-            f"{0xA0000000 + number:08x}-91c4-4000-8000-{number:012x}",
-            str(IPv4Address(_FIRST_NEIGHBOR + number)),
-            _mac(0x0A0000000000 + number),
-            str(IPv4Address(_FIRST_HOST + number % REMOTE_HOSTS)),
-        )
+    return _neighbors(first, count).SerializeToString()
+
+
+def neighbors_gone(first: int, count: int) -> bytes:
+    """The deletion of neighbours."""
+    message = _neighbors(first, count)
+    for state in message.neighbor_states.values():
+        state.operation_type = DELETE
     return message.SerializeToString()
+
+
+def neighbor_addresses(first: int, count: int) -> list[tuple[str, str]]:
+    """Their (IP, MAC)."""
+    return [
+        (str(IPv4Address(_FIRST_NEIGHBOR + number)), _mac(0x0A0000000000 + number))
+        for number in range(first, first + count)
+    ]
+
+
+def _neighbors(first: int, count: int) -> GoalStateV2:
+    message = GoalStateV2()
+    for number, (ip, mac) in enumerate(neighbor_addresses(first, count), first):
+        host = str(IPv4Address(_FIRST_HOST + number % REMOTE_HOSTS))
+        add_neighbor(message, f"{0xA0000000 + number:08x}-91c4-4000-8000-{number:012x}", ip, mac, host)
+    return message
 
 
 def _mac(value: int) -> str:

@@ -34,21 +34,31 @@ END_TIMEOUT = 10.0
 
 def run(report: Report) -> None:
     """`traffic_stall`: a local and a remote path, idle and while loading."""
-    data = goalstates.neighbors_message(0, COUNT)
     for suffix, settle in (("", _as_it_is), ("_realtime", _at_real_time_priority)):
-        idle: dict[str, list[Trace]] = {}
-        busy: dict[str, list[Trace]] = {}
-        for number in range(1, ROUNDS + 1):
-            for at_rest, loading in _round(data, settle):
-                idle.setdefault(at_rest.name, []).append(at_rest)
-                busy.setdefault(loading.name, []).append(loading)
-                report.progress(
-                    f"traffic_stall{suffix} round {number} of {ROUNDS}, {loading.name}: longest gap "
-                    f"{loading.longest_gap_ms:.1f} ms (idle {at_rest.longest_gap_ms:.1f}), "
-                    f"lost {loading.sent - loading.received} of {loading.sent}, probe late {loading.late_ms:.1f} ms"
-                )
-        for name, traces in busy.items():
-            _report(report, f"traffic_stall.{name}{suffix}", idle[name], traces)
+        _run(report, "ovs", f"traffic_stall.{{}}{suffix}", settle)
+
+
+def run_netlink(report: Report) -> None:
+    """`netlink_traffic_stall`: there the kernel forwards, and there is nothing to give priority to."""
+    _run(report, "netlink", "netlink_traffic_stall.{}", _as_it_is)
+
+
+def _run(report: Report, dataplane: str, title: str, settle: Callable[[Host], None]) -> None:
+    """`title`: of the figures, with {} where the path's name goes."""
+    data = goalstates.neighbors_message(0, COUNT)
+    idle: dict[str, list[Trace]] = {}
+    busy: dict[str, list[Trace]] = {}
+    for number in range(1, ROUNDS + 1):
+        for at_rest, loading in _round(data, dataplane, settle):
+            idle.setdefault(at_rest.name, []).append(at_rest)
+            busy.setdefault(loading.name, []).append(loading)
+            report.progress(
+                f"{title.format(loading.name)} round {number} of {ROUNDS}: longest gap "
+                f"{loading.longest_gap_ms:.1f} ms (idle {at_rest.longest_gap_ms:.1f}), "
+                f"lost {loading.sent - loading.received} of {loading.sent}, probe late {loading.late_ms:.1f} ms"
+            )
+    for name, traces in busy.items():
+        _report(report, title.format(name), idle[name], traces)
 
 
 def _report(report: Report, name: str, idle: list[Trace], busy: list[Trace]) -> None:
@@ -79,9 +89,9 @@ def _stall(trace: Trace) -> float:
     return max(0.0, trace.longest_gap_ms - INTERVAL * 1e3)
 
 
-def _round(data: bytes, settle: Callable[[Host], None]) -> list[tuple[Trace, Trace]]:
+def _round(data: bytes, dataplane: str, settle: Callable[[Host], None]) -> list[tuple[Trace, Trace]]:
     with fresh_lab() as lab:
-        one, two = lab.host("one"), lab.host("two")
+        one, two = (lab.host(name, dataplane=dataplane) for name in ("one", "two"))
         agents = [host.agent() for host in (one, two)]
         for agent in agents:
             agent.wait_ready()

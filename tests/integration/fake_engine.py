@@ -60,6 +60,12 @@ class FakeEngine:
     def move_tunnels(self, address: bytes) -> None:
         pass
 
+    def expect_replay(self, request_id: str) -> None:
+        pass
+
+    def replay_answered(self, request_id: str) -> None:
+        pass
+
     def reconcile(self, mode: Mode) -> Future[dict[str, Any]]:
         return nothing_found()
 

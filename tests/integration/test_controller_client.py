@@ -33,7 +33,7 @@ class Client:
 
     def __init__(self, thread: ServerThread, *addresses: str, **settings: Any) -> None:
         self._thread = thread
-        self.client = ControllerClient(ControllerSettings(addresses, SOURCE, **settings))
+        self.client = ControllerClient(ControllerSettings(addresses, **settings))
 
     def start(self, *request_ids: str) -> Future[Answers]:
         return self._thread.submit(self.client.request_goal_states(dict.fromkeys(request_ids, INQUIRY)))
@@ -42,7 +42,7 @@ class Client:
         return self.start(*request_ids).result(WAIT_S)
 
     def restarted(self) -> Answers:
-        return self._thread.run(self.client.agent_restarted(), WAIT_S)
+        return self._thread.run(self.client.agent_restarted("restart-1", SOURCE), WAIT_S)
 
     def close(self) -> None:
         self._thread.run(self.client.close(), WAIT_S)

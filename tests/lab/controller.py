@@ -8,7 +8,7 @@ from typing import Any
 
 import grpc
 
-from goalstate_proto.common_pb2 import FAILURE, SUCCESS, OperationStatus
+from goalstate_proto.common_pb2 import FAILURE, ON_DEMAND, SUCCESS, OperationStatus
 from goalstate_proto.goalstateprovisioner_pb2 import HostRequest, HostRequestReply
 from goalstate_proto.goalstateprovisioner_pb2_grpc import (
     GoalStateProvisionerServicer,
@@ -75,9 +75,14 @@ class Controller(GoalStateProvisionerServicer):
         with self._lock:
             return list(self._asked)
 
+    @property
+    def questions(self) -> list[Any]:
+        """Those about packets."""
+        return [request for request in self.asked if request.request_type == ON_DEMAND]
+
     def destinations(self) -> list[str]:
         """The addresses that were asked for, in order."""
-        return [request.destination_ip for request in self.asked]
+        return [request.destination_ip for request in self.questions]
 
     def forget(self) -> None:
         """As if nobody had asked yet."""

@@ -29,6 +29,7 @@ from dataplane.ovs.openflow import messages
 from dataplane.ovs.ovsdb import Device
 from dataplane.ovs.plane import OvsDataPlane
 from dataplane.ovs.settings import OvsSettings
+from dataplane.ovs.takeover import Takeover
 from dataplane.ovs.wiring import Wiring
 
 WAIT_S = 20.0
@@ -216,6 +217,9 @@ class TableProgrammer:
         """Of use for a switch on which nothing stands."""
         return _done([])
 
+    def watch_flows(self) -> Future[Any]:
+        return _done(None)
+
     def packet_out(self, body: bytes) -> None:
         self.packets.append(body)
 
@@ -261,7 +265,7 @@ class SwitchlessOvs:
         self.bare = dict(self.flows)
 
     def connect(self) -> None:
-        self.plane._on_up(self.programmer, {NetworkType.VXLAN: 65001, NetworkType.GENEVE: 65002})
+        self.plane._on_up(self.programmer, {NetworkType.VXLAN: 65001, NetworkType.GENEVE: 65002}, Takeover())
 
     @property
     def flows(self) -> dict[FlowId, tuple[int, bytes]]:

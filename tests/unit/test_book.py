@@ -49,7 +49,7 @@ class Book:
     def shows(self, expected: dict[Owner, list[Flow]]) -> bool:
         """The switch has exactly these."""
         wanted = {
-            one[:3]: (cookie(0, *owner), one.instructions) for owner, flows in expected.items() for one in flows
+            one[:3]: (cookie(*owner), one.instructions) for owner, flows in expected.items() for one in flows
         }
         return self.table.flows == wanted
 
@@ -76,7 +76,7 @@ def test_after_a_doubt_everything_is_sent_again() -> None:
     assert book.shows({A: [flow(1)], B: [flow(3)]})
     book.book.doubt(A)
     # What stood before the doubt may stand still, whatever is wanted since: it all goes, in the same bundle.
-    book.table.flows[flow(9)[:3]] = (cookie(0, *A), b"")
+    book.table.flows[flow(9)[:3]] = (cookie(*A), b"")
     assert book.set(A, flow(1)) == 2
     assert book.set(B, flow(3)) == 0
     assert book.shows({A: [flow(1)], B: [flow(3)]})
@@ -141,7 +141,7 @@ def test_in_doubt_the_overridden_stay_overridden() -> None:
 
 def test_flows_of_an_earlier_agent_are_removed_by_their_mark() -> None:
     book = Book()
-    book.table.flows = {flow(1)[:3]: (cookie(0, *A), b""), flow(2)[:3]: (cookie(0, *B), b"")}
+    book.table.flows = {flow(1)[:3]: (cookie(*A), b""), flow(2)[:3]: (cookie(*B), b"")}
     book.delete(A)
     assert len(book.table.flows) == 2
     book.book.inherited = True
@@ -155,7 +155,7 @@ def test_flows_of_an_earlier_agent_are_removed_by_their_mark() -> None:
 def test_the_first_whole_form_of_an_owner_sweeps_what_an_earlier_agent_left_of_it() -> None:
     book = Book()
     book.book.inherited = True
-    book.table.flows = {flow(1)[:3]: (cookie(0, *A), b""), flow(2)[:3]: (cookie(0, *B), b"")}
+    book.table.flows = {flow(1)[:3]: (cookie(*A), b""), flow(2)[:3]: (cookie(*B), b"")}
     book.set(A, flow(3), whole=True)
     assert flow(1)[:3] not in book.table.flows and flow(2)[:3] in book.table.flows
     assert book.set(A, flow(3), whole=True) == 0

@@ -103,6 +103,8 @@ def test_every_setting_can_be_given_in_each_of_the_three_ways(tmp_path: Path) ->
         needed = {} if info.name == "host.addresses" else dict(ADDRESS)
         if info.name.startswith("controller.tls_") and info.name != "controller.tls_ca":
             needed |= {name: file for name, file in tls.items() if name != info.environment}
+        if info.name == "reconcile.controller_replays":
+            needed["ACA_CONTROLLER__ADDRESSES"] = "127.0.0.1:1"
         assert value_of(load_settings(None, {**needed, info.environment: text}), info.name) == value
         assert value_of(load_settings(None, needed, {info.name: text}), info.name) == value
         file = write(tmp_path, f'{info.name} = "{text}"')
@@ -244,3 +246,8 @@ def test_tls_files_go_together() -> None:
     assert "controller.tls_key" in lone and "go together" in lone
     bare = refusal(None, {**ADDRESS, "ACA_CONTROLLER__TLS_KEY": "/k", "ACA_CONTROLLER__TLS_CERTIFICATE": "/c"})
     assert "ACA_CONTROLLER__TLS_KEY" in bare and "controller.tls_ca" in bare
+
+
+def test_a_replay_needs_a_controller() -> None:
+    text = refusal(environment={**ADDRESS, "ACA_RECONCILE__CONTROLLER_REPLAYS": "true"})
+    assert text == "reconcile.controller_replays needs controller.addresses: nobody is told of a start"

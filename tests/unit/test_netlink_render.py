@@ -105,10 +105,24 @@ def test_an_address_that_another_has_claimed_is_not_answered() -> None:
     assert MacItem(SEGMENT, MAC) in items
 
 
-def test_handing_up_dhcp_takes_one_rule_more() -> None:
-    plain, handed = (port_items(WANTED, 7, "tap1", hands_up_dhcp=one)[TapItem(7)] for one in (False, True))
-    assert isinstance(plain, Tap) and isinstance(handed, Tap)
-    assert len(handed.rules) == len(plain.rules) + 1
+def test_dhcp_that_is_handed_up_goes_no_other_way() -> None:
+    plain, handed = (port_items(WANTED, 7, "tap1", hands_up_dhcp=one) for one in (False, True))
+    assert set(handed) - set(plain) == {ElementItem("dhcp", number(7))}
+
+
+def test_a_port_may_speak_with_its_own_addresses_only() -> None:
+    items = port_items(WANTED, 7, "tap1", hands_up_dhcp=False)
+    assert items[TapItem(7)] == Tap(SEGMENT, "tap1", ())
+    told = {item.key for item in items if isinstance(item, ElementItem) and item.set_name == "sources"}
+    assert told == {key_bytes(number(7), MAC, OWN.address)}
+
+
+def test_a_port_with_whole_prefixes_has_a_chain_of_its_own() -> None:
+    port = replace(PORT, allowed_pairs=(AddressPair(parse_prefix("10.9.0.0/16"), None),))
+    items = port_items(replace(WANTED, port=port), 7, "tap1", hands_up_dhcp=False)
+    tap = items[TapItem(7)]
+    assert isinstance(tap, Tap) and tap.rules
+    assert ElementItem("apart", number(7)) in items
 
 
 def test_a_mac_that_several_may_own_has_no_place() -> None:

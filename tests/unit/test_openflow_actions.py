@@ -24,7 +24,7 @@ MAC = bytes.fromhex("020000000001")
         (actions.move(oxm.REG2, oxm.TUN_ID), "ffff 0018 00002320 0006 0020 0000 0000 00010404 00012008"),
         (
             actions.move(oxm.ETH_SRC, oxm.XXREG1, src_offset=8, dst_offset=16, bits=40),
-            "ffff 0018 00002320 0006 0028 0008 0010 80000806 0001e010",
+            "ffff 0018 00002320 0006 0028 0008 0010 00000406 0001e010",
         ),
         (actions.resubmit(51), "ffff 0010 00002320 000e fff8 33 000000"),
         (actions.output_reg(oxm.REG4), "ffff 0018 00002320 000f 001f 00010804 0000 000000000000"),

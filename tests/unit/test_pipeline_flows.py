@@ -29,7 +29,7 @@ from dataplane.model import (
 from dataplane.ovs.openflow import messages, oxm
 from dataplane.ovs.pipeline.dhcp import dhcp_flows
 from dataplane.ovs.pipeline.flood import MAX_REMOTE, Membership, flood_flows, segment_flows
-from dataplane.ovs.pipeline.layout import Feature, Flow, Table, cookie, cookie_feature, subnet_key
+from dataplane.ovs.pipeline.layout import COOKIE_MARK, Feature, Flow, Table, cookie, cookie_feature, subnet_key
 from dataplane.ovs.pipeline.neighbor import body_maker, neighbor_flows
 from dataplane.ovs.pipeline.port import port_flows, subnet_of
 from dataplane.ovs.pipeline.router import router_flows
@@ -146,7 +146,7 @@ def test_the_fast_encoder_says_what_the_flows_say(name: str, subnet_id: str) -> 
     ref = SubnetRef(subnet_id, SEGMENT)
     address, mac = parse_address("10.0.0.7"), parse_mac("fa:16:3e:00:02:01")
     wanted = remote(name, ref, address)
-    mark = cookie(3, Feature.NEIGHBOR, name)
+    mark = cookie(Feature.NEIGHBOR, name)
     expected = tuple(messages.flow_add(mark, *flow) for flow in neighbor_flows(wanted))
     assert body_maker(ref)(mark.to_bytes(8, "big"), address, mac, THERE) == expected
 
@@ -277,10 +277,10 @@ def test_what_is_written_does_not_depend_on_the_order_of_anything() -> None:
 # -- cookies
 
 
-def test_a_cookie_tells_round_and_feature() -> None:
-    value = cookie(7, Feature.PUNT_TTL, "")
-    assert value >> 56 == 7 and cookie_feature(value) == Feature.PUNT_TTL
-    assert cookie(7, Feature.PORT, "a") != cookie(7, Feature.PORT, "b")
+def test_a_cookie_tells_whose_and_of_which_feature_it_is() -> None:
+    value = cookie(Feature.PUNT_TTL, "")
+    assert value >> 56 == COOKIE_MARK and cookie_feature(value) == Feature.PUNT_TTL
+    assert cookie(Feature.PORT, "a") != cookie(Feature.PORT, "b")
 
 
 def test_unknown_destinations_are_handed_up_by_each_ports_own_meter() -> None:
@@ -294,9 +294,10 @@ def test_unknown_destinations_are_handed_up_by_each_ports_own_meter() -> None:
 
 def test_what_is_asked_for_stands_above_what_is_flooded_or_dropped() -> None:
     asked = unresolved_flows()
-    assert {flow.table for flow in asked} == {Table.RESOLVE}
-    of_all = [flow for flow in static_flows(TUNNELS, 1450) if flow.table == Table.RESOLVE]
-    known = [flow for flow in port_flows(wanted_port(S), 7) if flow.table == Table.RESOLVE]
+    asking = (Table.RESOLVE, Table.BRIDGE)
+    assert {flow.table for flow in asked} == set(asking)
+    of_all = [flow for flow in static_flows(TUNNELS, 1450) if flow.table in asking]
+    known = [flow for flow in port_flows(wanted_port(S, T), 7) if flow.table in asking]
     assert all(below.priority < flow.priority for flow in asked for below in of_all)
     assert all(flow.priority < above.priority for flow in asked for above in known)
 
@@ -307,7 +308,7 @@ def test_without_a_controller_nothing_is_handed_up_and_with_one_each_port_is() -
     for host in (bare, asking):
         host.apply([Batch(Kind.SUBNET, (S,)), Batch(Kind.PORT, (value,))])
     differing = {flow[:2] for flow in asking.flows.keys() - bare.flows.keys()}
-    assert differing == {(Table.RESOLVE, 20), (Table.UNKNOWN, 100)}
+    assert differing == {(Table.RESOLVE, 20), (Table.BRIDGE, 20), (Table.UNKNOWN, 100)}
     assert not bare.flows.keys() - asking.flows.keys()
     asking.apply([Batch(Kind.PORT, removals=("p",)), Batch(Kind.SUBNET, removals=("s",))])
     asking.assert_empty()

@@ -10,7 +10,7 @@ import pytest
 from dataplane.base import Punt, PuntReason, Unresolved
 from dataplane.model import NetworkType, PortWanted, Segment, SubnetRef, SubnetWanted
 from dataplane.ovs.openflow.messages import PacketIn
-from dataplane.ovs.pipeline.layout import REG_ADDRESS, Feature, cookie, subnet_key
+from dataplane.ovs.pipeline.layout import REG_ADDRESS, REG_FLAGS, Feature, Flag, cookie, cookie_feature, subnet_key
 from dataplane.ovs.punts import Punts
 from tests.unit.desired_world import port, subnet
 from tests.unit.fake_plane import WAIT_S
@@ -54,7 +54,7 @@ def bench() -> Iterator[Bench]:
 
 
 def test_an_expired_packet_is_answered_by_the_senders_gateway(bench: Bench) -> None:
-    assert cookie(0, Feature.PUNT_TTL, "") >> 48 == Feature.PUNT_TTL
+    assert cookie_feature(cookie(Feature.PUNT_TTL, "")) == Feature.PUNT_TTL
     bench.punt(Feature.PUNT_TTL, frame(packet()))
     ofport, data = bench.sent.get(timeout=WAIT_S)
     assert ofport == 5 and data[6:12] == GATEWAY_MAC and data[34:36] == b"\x0b\0"
@@ -104,7 +104,8 @@ def test_too_big_without_df_goes_on_in_fragments(bench: Bench) -> None:
 def test_an_unknown_destination_goes_to_the_agent_as_the_guest_sent_it(bench: Bench) -> None:
     sent = frame(packet())
     rewritten = sent[:6] + b"\xfa\x16\x3e\xff\x00\x02" + sent[12:]
-    registers = tuple(0x0A090909 if number == REG_ADDRESS else 0 for number in range(16))
+    routed = 1 << Flag.ROUTED
+    registers = tuple({REG_ADDRESS: 0x0A090909, REG_FLAGS: routed}.get(number, 0) for number in range(16))
     bench.punts.handle(
         PacketIn(0, 0, Feature.PUNT_UNKNOWN << 48, b"", 5, subnet_key("s"), 0, registers, rewritten)
     )
@@ -112,3 +113,11 @@ def test_an_unknown_destination_goes_to_the_agent_as_the_guest_sent_it(bench: Be
     unresolved = Unresolved("v", "s", bytes((10, 9, 9, 9)))
     punt = bench.heard.get(timeout=WAIT_S)
     assert punt == Punt(PuntReason.UNKNOWN_DESTINATION, "p", expected, unresolved)
+
+
+def test_a_packet_to_an_unknown_mac_goes_to_the_agent_unchanged(bench: Bench) -> None:
+    sent = frame(packet(target=bytes((10, 0, 0, 9))))
+    registers = tuple({REG_ADDRESS: 0x0A000009}.get(number, 0) for number in range(16))
+    bench.punts.handle(PacketIn(0, 0, Feature.PUNT_UNKNOWN << 48, b"", 5, 0, 0, registers, sent))
+    punt = bench.heard.get(timeout=WAIT_S)
+    assert (punt.frame, punt.unresolved) == (sent, Unresolved("v", "s", bytes((10, 0, 0, 9))))

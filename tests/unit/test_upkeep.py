@@ -164,6 +164,7 @@ def test_drift_that_the_data_plane_notices_is_put_back(quiet: Bench) -> None:
     times = len(quiet.plane.applied)
     quiet.plane.listener(Drifted(frozenset({key(1), Key(Kind.PORT, "unknown")})))
     quiet.plane.wait_for(lambda: len(quiet.plane.applied) > times)
+    assert quiet.engine.status()["reconcile"]["put_back"] == 2
 
 
 def test_what_waits_is_not_taken_for_a_leftover(quiet: Bench) -> None:

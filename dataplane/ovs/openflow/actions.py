@@ -83,13 +83,16 @@ def load(field: Field, value: int, offset: int = 0, bits: int | None = None) -> 
 
 
 def move(src: Field, dst: Field, bits: int | None = None, src_offset: int = 0, dst_offset: int = 0) -> bytes:
-    """Copy ``bits`` bits (default: as many as both have) from field to field (NXAST_REG_MOVE)."""
+    """Copy ``bits`` bits (default: as many as both have) from field to field (NXAST_REG_MOVE).
+
+    Fields are named as Open vSwitch reports them, so that what was sent can be compared with what stands.
+    """
     width = min(src.bits - src_offset, dst.bits - dst_offset) if bits is None else bits
     if min(src_offset, dst_offset) < 0 or width < 1:
         raise ValueError(f"{width} bits from {src_offset} to {dst_offset}")
     if src_offset + width > src.bits or dst_offset + width > dst.bits:
         raise ValueError(f"{width} bits do not fit fields of {src.bits} and {dst.bits} bits")
-    return _MOVE.pack(_VENDOR, 24, NICIRA, 6, width, src_offset, dst_offset, src.header, dst.header)
+    return _MOVE.pack(_VENDOR, 24, NICIRA, 6, width, src_offset, dst_offset, src.nicira, dst.nicira)
 
 
 def resubmit(table: int) -> bytes:

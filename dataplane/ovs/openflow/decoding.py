@@ -29,6 +29,10 @@ _BUNDLE_CONTROL = struct.Struct("!IHH")
 _FLOW = struct.Struct("!HBxIIHHHHHxxQQQHH")
 _AGGREGATE = struct.Struct("!QQI4x")
 _FLOW_BEFORE_MATCH: Final = 48
+_UPDATE = struct.Struct("!HH")
+_UPDATE_COOKIE = struct.Struct("!Q")
+_FULL_UPDATES: Final = frozenset({0, 1, 2, 3})
+_UPDATES_PAUSED: Final = 5
 
 _OXM_IN_PORT: Final = 0x80000004
 _OXM_TUNNEL_ID: Final = 0x80004C08
@@ -71,6 +75,13 @@ class AggregateStats(NamedTuple):
     packets: int
     bytes: int
     flows: int
+
+
+class FlowUpdates(NamedTuple):
+    """Cookies of flows that were changed; `incomplete` if the bridge could not keep up and left some out for now."""
+
+    cookies: list[int]
+    incomplete: bool
 
 
 class BundleReply(NamedTuple):
@@ -243,3 +254,24 @@ def decode_aggregate(payload: bytes) -> AggregateStats:
     if len(payload) < _AGGREGATE.size:
         raise DecodeError("aggregate reply too short")
     return AggregateStats(*_AGGREGATE.unpack_from(payload))
+
+
+def decode_flow_updates(payload: bytes) -> FlowUpdates:
+    """The updates in a part of an OFPMP_FLOW_MONITOR reply (7.3.5.17.2)."""
+    cookies: list[int] = []
+    incomplete = False
+    offset, end = 0, len(payload)
+    while offset < end:
+        if end - offset < _UPDATE.size:
+            raise DecodeError("flow update too short")
+        size, event = _UPDATE.unpack_from(payload, offset)
+        if size < 8 or size > end - offset:
+            raise DecodeError("flow update of a wrong length")
+        if event in _FULL_UPDATES:
+            if size < 24:
+                raise DecodeError("flow update without a cookie")
+            cookies.append(_UPDATE_COOKIE.unpack_from(payload, offset + 16)[0])
+        elif event == _UPDATES_PAUSED:
+            incomplete = True
+        offset += size
+    return FlowUpdates(cookies, incomplete)

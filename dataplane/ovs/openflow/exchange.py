@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
 from typing import Generic, Protocol, TypeVar
 
 from dataplane.ovs.openflow import messages
 from dataplane.ovs.openflow.errors import DecodeError, OpenFlowError
+from dataplane.ovs.openflow.messages import FlowStat
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -127,6 +128,62 @@ class Query(Generic[Item, Result]):
         """Resolve the future."""
         if self._error is None:
             self.future.set_result(self._finish(self._items))
+        else:
+            self.future.set_exception(self._error)
+
+    def fail(self, error: Exception) -> None:
+        """Fail the future."""
+        self.future.set_exception(error)
+
+
+class CookieQuery:
+    """The flows with each of some cookies: one request for each, which the bridge finds by index, answered together."""
+
+    def __init__(self, cookies: Sequence[int]) -> None:
+        """At least one cookie."""
+        self.future: Future[list[FlowStat]] = Future()
+        self.future.set_running_or_notify_cancel()
+        self.weight = 1
+        self.xids = len(cookies)
+        self._cookies = cookies
+        self._flows: list[FlowStat] = []
+        self._unanswered = len(cookies)
+        self._error: Exception | None = None
+
+    def encode(self, first_xid: int) -> Iterable[bytes]:
+        """The requests."""
+        return [
+            messages.message(
+                messages.MULTIPART_REQUEST,
+                first_xid + number,
+                messages.flow_stats_request(
+                    messages.MULTIPART_FLOW, messages.TABLE_ALL, cookie, messages.COOKIE_EXACT
+                ),
+            )
+            for number, cookie in enumerate(self._cookies)
+        ]
+
+    def on_error(self, error: OpenFlowError) -> None:
+        """Keep the first refusal."""
+        self._error = self._error or error
+        self._unanswered -= 1
+
+    def on_reply(self, message_type: int, body: bytes) -> bool:
+        """Take one part of one answer. The answers come in order, so the last one's last part ends it."""
+        try:
+            part = messages.decode_multipart(body)
+            self._flows.extend(messages.decode_flow_stats(part.payload))
+        except DecodeError as error:
+            self._error = error
+            return False
+        if not part.more:
+            self._unanswered -= 1
+        return self._unanswered > 0
+
+    def on_last(self) -> None:
+        """Resolve the future."""
+        if self._error is None:
+            self.future.set_result(self._flows)
         else:
             self.future.set_exception(self._error)
 

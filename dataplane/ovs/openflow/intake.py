@@ -9,7 +9,7 @@ from collections import deque
 from typing import Any, Final, NamedTuple
 
 from dataplane.ovs.openflow.errors import ProgrammerError, ProgrammerLost
-from dataplane.ovs.openflow.exchange import Query, Request
+from dataplane.ovs.openflow.exchange import CookieQuery, Query, Request
 from dataplane.ovs.openflow.transaction import Transaction
 
 MAX_BODIES: Final = 500_000
@@ -18,7 +18,7 @@ MAX_QUESTIONS: Final = 10_000
 MAX_PACKET_OUTS: Final = 1024
 
 
-Question = Request | Query[Any, Any]
+Question = Request | CookieQuery | Query[Any, Any]
 
 
 class Work(NamedTuple):

@@ -17,7 +17,7 @@ from dataplane.ovs.openflow.channel import ChannelError, Message
 from dataplane.ovs.openflow.errors import DecodeError, ProgrammerError, ProgrammerLost
 from dataplane.ovs.openflow.exchange import Request
 from dataplane.ovs.openflow.intake import Intake, Question
-from dataplane.ovs.openflow.messages import PacketIn
+from dataplane.ovs.openflow.messages import FlowUpdates, PacketIn
 from dataplane.ovs.openflow.pool import Pool
 from dataplane.ovs.openflow.transaction import Transaction
 
@@ -45,6 +45,7 @@ class Owner:
         intake: Intake,
         on_packet_in: Callable[[PacketIn], None],
         on_lost: Callable[[str], None],
+        on_flow_updates: Callable[[FlowUpdates], None],
         connect_timeout: float,
         reply_timeout: float,
     ) -> None:
@@ -57,6 +58,7 @@ class Owner:
         self._intake = intake
         self._on_packet_in = on_packet_in
         self._on_lost = on_lost
+        self._on_flow_updates = on_flow_updates
         self._connect_timeout = connect_timeout
         self._reply_timeout = reply_timeout
         self._transactions: deque[Transaction] = deque()
@@ -130,6 +132,9 @@ class Owner:
     def _event(self, message: Message) -> None:
         """Something the bridge sent unasked."""
         packet: PacketIn | None = None
+        if message.type == messages.MULTIPART_REPLY:
+            self._flows_changed(message.body)
+            return
         if message.type == messages.ERROR:
             self.refused_packet_outs += 1
             return
@@ -149,6 +154,17 @@ class Owner:
             # One packet that its receiver cannot bear must not end the programming of flows.
             self.failed_callbacks += 1
             logging.getLogger(__name__).exception("the receiver of a packet-in raised")
+
+    def _flows_changed(self, body: bytes) -> None:
+        try:
+            part = messages.decode_multipart(body)
+            if part.kind == messages.MULTIPART_FLOW_MONITOR and part.payload:
+                self._on_flow_updates(messages.decode_flow_updates(part.payload))
+        except DecodeError:
+            self.undecodable += 1
+        except Exception:
+            self.failed_callbacks += 1
+            logging.getLogger(__name__).exception("the receiver of flow updates raised")
 
     def _end(self, pool: Pool, reason: str) -> None:
         lost = ProgrammerLost(f"{self._path}: {reason}")

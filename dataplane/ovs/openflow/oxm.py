@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Final
 
 from dataplane.ovs.openflow.errors import DecodeError
@@ -32,6 +33,31 @@ class Field:
 
     header: int
     bits: int
+
+    @property
+    def nicira(self) -> int:
+        """The header that Nicira actions are reported with (ovs-fields(7)): an older name, where there is one."""
+        return _NICIRA_NAMES.get(self.header, self.header)
+
+
+_NICIRA_NAMES: Final = MappingProxyType(
+    {
+        0x80000606: 0x00000206,  # eth_dst
+        0x80000806: 0x00000406,  # eth_src
+        0x80001604: 0x00000E04,  # ipv4_src
+        0x80001804: 0x00001004,  # ipv4_dst
+        0x80002A02: 0x00001E02,  # arp_op
+        0x80002C04: 0x00002004,  # arp_spa
+        0x80002E04: 0x00002204,  # arp_tpa
+        0x80003006: 0x00012206,  # arp_sha
+        0x80003206: 0x00012406,  # arp_tha
+        0x80003410: 0x00012610,  # ipv6_src
+        0x80003610: 0x00012810,  # ipv6_dst
+        0x80003E10: 0x00012E10,  # nd_target
+        0x80004006: 0x00013006,  # nd_sll
+        0x80004206: 0x00013206,  # nd_tll
+    }
+)
 
 
 def _header(oxm_class: int, field: int, size: int) -> int:

@@ -10,9 +10,9 @@ from typing import Final
 
 from dataplane.ovs.openflow import messages
 from dataplane.ovs.openflow.errors import OpenFlowError, ProgrammerError, ProgrammerLost
-from dataplane.ovs.openflow.exchange import Query, Request
+from dataplane.ovs.openflow.exchange import CookieQuery, Query, Request
 from dataplane.ovs.openflow.intake import Intake
-from dataplane.ovs.openflow.messages import FlowStat, PacketIn
+from dataplane.ovs.openflow.messages import FlowStat, FlowUpdates, PacketIn
 from dataplane.ovs.openflow.owner import Counters, Owner
 from dataplane.ovs.openflow.transaction import Transaction
 
@@ -26,10 +26,11 @@ _GRACE: Final = 1.0
 class FlowProgrammer:
     """Programs one bridge through ``path`` (``<rundir>/<bridge>.mgmt``), OpenFlow 1.4.
 
-    One thread owns all connections. Methods may be called from any thread. ``on_packet_in``, ``on_lost`` and
-    callbacks of futures run in that thread and have to be quick; they may call any method here, but must not
-    wait for a future. ``on_lost`` is called once, after everything outstanding has failed with
-    ``ProgrammerLost``; the object is of no more use then. After loss or close, futures fail at once.
+    One thread owns all connections. Methods may be called from any thread. ``on_packet_in``, ``on_flow_updates``
+    (flows were removed or modified, by whomever), ``on_lost`` and callbacks of futures run in that thread and have
+    to be quick; they may call any method here, but must not wait for a future. ``on_lost`` is called once, after
+    everything outstanding has failed with ``ProgrammerLost``; the object is of no more use then. After loss or
+    close, futures fail at once.
 
     Transactions of different ``submit`` calls have no order among each other: wait for the first one's future
     where order matters. Timeouts are in seconds.
@@ -42,6 +43,7 @@ class FlowProgrammer:
         on_packet_in: Callable[[PacketIn], None],
         on_lost: Callable[[str], None],
         connect_timeout: float,
+        on_flow_updates: Callable[[FlowUpdates], None] = lambda _: None,
         connections: int = 1,
         submit_timeout: float = 30.0,
         reply_timeout: float = 60.0,
@@ -51,7 +53,9 @@ class FlowProgrammer:
         self._connect_timeout = connect_timeout
         self._submit_timeout = submit_timeout
         self._intake = Intake(connections)
-        self._owner = Owner(path, self._intake, on_packet_in, on_lost, connect_timeout, reply_timeout)
+        self._owner = Owner(
+            path, self._intake, on_packet_in, on_lost, on_flow_updates, connect_timeout, reply_timeout
+        )
         self._thread = threading.Thread(target=self._owner.run, name="openflow", daemon=True)
 
     def start(self) -> None:
@@ -115,9 +119,23 @@ class FlowProgrammer:
         self._intake.put_question(query)
         return query.future
 
-    def aggregate(self, cookie: int, mask: int) -> Future[int]:
-        """How many flows, in all tables, have a cookie that equals ``cookie`` in the bits of ``mask``."""
-        body = messages.flow_stats_request(messages.MULTIPART_AGGREGATE, messages.TABLE_ALL, cookie, mask)
+    def flows_of(self, cookies: Sequence[int]) -> Future[list[FlowStat]]:
+        """The flows with these cookies. The bridge finds them by index: no scan, whatever the tables hold."""
+        if not cookies:
+            nothing: Future[list[FlowStat]] = Future()
+            nothing.set_result([])
+            return nothing
+        query = CookieQuery(cookies)
+        self._intake.put_question(query)
+        return query.future
+
+    def watch_flows(self) -> Future[None]:
+        """Have ``on_flow_updates`` called from now on. Fails with OpenFlowError where the bridge cannot tell."""
+        return self.request(messages.MULTIPART_REQUEST, messages.flow_monitor_request())
+
+    def aggregate(self, cookie: int, mask: int, table: int = messages.TABLE_ALL) -> Future[int]:
+        """How many flows of a table (255: of all) have a cookie that equals ``cookie`` in the bits of ``mask``."""
+        body = messages.flow_stats_request(messages.MULTIPART_AGGREGATE, table, cookie, mask)
         query: Query[int, int] = Query(body, _flow_count, sum)
         self._intake.put_question(query)
         return query.future

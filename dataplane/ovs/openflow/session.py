@@ -102,9 +102,16 @@ class Session:
             self._refused(messages.decode_error(xid, body), now)
         elif kind in (messages.BUNDLE_CONTROL, messages.MULTIPART_REPLY):
             last, exchange = self._find(xid)
-            if exchange is not None and not exchange.on_reply(kind, body):
+            if exchange is None:
+                # What the flow monitor tells comes as answers to no request.
+                self._tell(message)
+            elif not exchange.on_reply(kind, body):
                 self._finish(last, now)
-        elif self._on_event is not None:
+        else:
+            self._tell(message)
+
+    def _tell(self, message: Message) -> None:
+        if self._on_event is not None:
             self._on_event(message)
 
     def _negotiate(self, message: Message) -> None:

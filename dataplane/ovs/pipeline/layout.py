@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Mapping
 from hashlib import blake2b
+from types import MappingProxyType
 from typing import NamedTuple
 
 from dataplane.model import NetworkType, Segment
@@ -98,15 +100,30 @@ GROUP_BIT = bytes.fromhex("010000000000")
 
 OWNER_HASH_BYTES = 6
 
+PIPELINE_VERSION = 2
+"""Of everything in this module that two agents must agree on to share a bridge. 1: cookies began with 0."""
+COOKIE_MARK = 0xA0 + PIPELINE_VERSION
+"""First byte of the cookies of our flows: flows of other owners have 0 there, or anything."""
+MARK_MASK = 0xFF << 56
+FORMER_MARKS: Mapping[int, int] = MappingProxyType({1: 0x00})
+"""First byte of the cookies of older versions."""
+HARMLESS_VERSIONS = frozenset({1})
+"""Older versions whose flows may stand beside ours: they use tables, registers and flags as we do."""
 
-def cookie(round_number: int, feature: Feature, owner: str) -> int:
-    """64-bit cookie: round (8 bits), feature (8), hash of the owner's id (48)."""
+
+def cookie(feature: Feature, owner: str) -> int:
+    """64-bit cookie: mark (8 bits), feature (8), hash of the owner's id (48)."""
     digest = blake2b(owner.encode(), digest_size=OWNER_HASH_BYTES).digest()
-    return int.from_bytes(bytes((round_number, feature)) + digest, "big")
+    return int.from_bytes(bytes((COOKIE_MARK, feature)) + digest, "big")
 
 
 def cookie_feature(value: int) -> int:
     return value >> 48 & 0xFF
+
+
+def cookie_range(mark: int, feature: Feature) -> tuple[int, int]:
+    """(cookie, mask) of all flows with this mark and feature."""
+    return mark << 56 | feature << 48, 0xFFFF << 48
 
 
 def subnet_key(subnet_id: str) -> int:

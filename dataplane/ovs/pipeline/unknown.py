@@ -29,12 +29,16 @@ def unknown_flows(wanted: PortWanted, ofport: int, metered: bool) -> list[Flow]:
 
 
 def unresolved_flows() -> list[Flow]:
-    """What nobody here can resolve goes to the agent: ARP requests besides being flooded, routed packets instead of
-    being dropped. The copies go out first: a meter that drops ends the packet's processing.
+    """What nobody here can resolve goes to the agent: ARP requests besides being flooded, packets instead of being
+    dropped. The copies go out first: a meter that drops ends the packet's processing.
+
+    Packets to an unknown MAC are among them since the owner of an address may answer the flooded request before this
+    host has been told of it.
     """
     flood_and_ask = actions.apply_actions(actions.resubmit(Table.FLOOD)) + actions.goto_table(Table.UNKNOWN)
     ask = actions.goto_table(Table.UNKNOWN)
     return [
         Flow(Table.RESOLVE, 20, parts.ARP_REQUEST, flood_and_ask),
         Flow(Table.RESOLVE, 20, parts.ETH_IPV4 + parts.match_flag(Flag.ROUTED), ask),
+        Flow(Table.BRIDGE, 20, parts.ETH_IPV4, actions.apply_actions(actions.move(oxm.IPV4_DST, oxm.REG8)) + ask),
     ]
