@@ -14,6 +14,10 @@ from tests.lab import wait_until
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(300)]
 
 
+ASKED_AGAIN_S = 120.0
+"""The agent asks with pauses that grow to a minute and vary by half."""
+
+
 def test_ports_deleted_and_created_while_the_agent_is_down(world: World) -> None:
     station = world.one
     stale, other, new = world.spares[:3]
@@ -54,5 +58,5 @@ def test_no_controller_when_the_agent_starts(world: World, pings: int) -> None:
 
     since = time.monotonic()
     station.controller.start()
-    station.wait_complete()
+    station.wait_complete(ASKED_AGAIN_S)
     world.traffic.wait_flowing(since)

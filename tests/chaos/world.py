@@ -34,7 +34,6 @@ from tests.conformance.network import (
     subnet_state,
 )
 from tests.lab import AgentProcess, Guest, GuestSpec, Host, Lab, LabError, wait_until
-from tests.lab.agent import REPOSITORY
 
 VPC = "vpc-chaos"
 BLUE = Subnet("subnet-blue", VPC, "10.0.0.0/17", "aa:ff:00:00:00:01", 0x2001)
@@ -102,14 +101,10 @@ class Station:
     def wait_complete(self, within: float = COMPLETE_S) -> None:
         """Until the agent knows that it has been told everything, has programmed it and swept the rest."""
         self.agent.wait_ready(READY_S)
-        if not replays():
-            assert self.controller.replay()
-            self.reconcile("FORCE")
         self.wait_settled(within)
 
     def wait_settled(self, within: float = COMPLETE_S) -> None:
-        """Until nothing is in work or wrong, and (with a controller that replays) all is known and swept. Raises
-        LabError saying what is not so."""
+        """Until nothing is in work or wrong, and all is known and swept. Raises LabError saying what is not so."""
         try:
             wait_until(lambda: not self.unsettled(), within, f"{self!r} is complete and settled")
         except LabError as error:
@@ -119,7 +114,7 @@ class Station:
         """What is still to be done, empty if nothing is."""
         status = self.agent.status()
         upkeep = status["reconcile"]
-        if replays() and not (upkeep["complete"] and "survey" in upkeep["last"]):
+        if not (upkeep["complete"] and "survey" in upkeep["last"]):
             return f"not complete: {upkeep}"
         if status["in_work"] or upkeep["in_work"] in ("survey", "sweep"):
             return f"in work: {status['in_work']} {upkeep['in_work']}"
@@ -145,24 +140,18 @@ def other_address(underlay_ip: str) -> str:
     return f"{network}.{100 + int(last)}"
 
 
-def replays() -> bool:
-    """Whether agents tell a controller that they have started."""
-    return "agent_restarted" in (REPOSITORY / "aca/agent.py").read_text()
-
-
 def usual_sections(host: Host, controller_address: str) -> dict[str, Any]:
     """What agents of this suite are told beside what agents of the lab always are."""
-    sections: dict[str, Any] = {
+    return {
         "host": {
             "id": host.name,
             "addresses": [host.underlay_ip, other_address(host.underlay_ip)],
             "tunnel_address": host.underlay_ip,
             "tunnel_interface": host.underlay_device,
-        }
+        },
+        "controller": {"addresses": [controller_address]},
+        "reconcile": {"controller_replays": True},
     }
-    if not replays():
-        return sections
-    return sections | {"controller": {"addresses": [controller_address]}, "reconcile": {"controller_replays": True}}
 
 
 @dataclass(slots=True)
