@@ -11,7 +11,7 @@ from typing import Self
 from goalstate_proto import common_pb2, neighbor_pb2
 from tests.chaos.controller import Controller
 from tests.chaos.world import CROWD, ROUTER, SUBNETS, crowd_nic, nic
-from tests.conformance.network import Nic, Rule, State, dhcp_state, neighbor_state, port_state, router_state
+from tests.conformance.network import Nic, Rule, State, Subnet, dhcp_state, neighbor_state, port_state, router_state
 from tests.lab import LabError
 
 END_S = 90.0
@@ -109,7 +109,7 @@ class Changes:
         # A hop that is always there, and in the table's own subnet.
         hop = crowd_nic(2 * self._random.randrange(CROWD // 2)).ip
         rules = [Rule(f"10.{100 + n}.0.0/16", hop, f"rule-{n}") for n in range(self._random.randrange(4))]
-        tables = [(SUBNETS[0], rules), SUBNETS[1]]
+        tables: list[Subnet | tuple[Subnet, Sequence[Rule]]] = [(SUBNETS[0], rules), SUBNETS[1]]
         yield ROUTES, router_state("router-chaos", tables, update_type=common_pb2.FULL), True
 
     def _some(self) -> Nic:

@@ -9,12 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.chaos.report import Report, table
+from tests.chaos.report import Report, format_row, parse_row, table
 from tests.chaos.world import World
 from tests.conformance.cloud import Backend, NetlinkBackend, OvsBackend
 from tests.lab import Lab
 
 BACKENDS: tuple[Backend, ...] = (OvsBackend(), NetlinkBackend())
+PROPERTY = "lost pings"
 REPORT = pytest.StashKey[Report]()
 
 
@@ -24,8 +25,11 @@ def pytest_configure(config: pytest.Config) -> None:
     config.stash[REPORT] = Report(Path(file) if file else None)
 
 
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    rows = config.stash[REPORT].rows
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Rows come with the tests' reports, which may be other processes'."""
+    reports = [one for reports in terminalreporter.stats.values() for one in reports]
+    ended = [one for one in reports if getattr(one, "when", "") == "teardown"]
+    rows = [parse_row(text) for one in ended for name, text in one.user_properties if name == PROPERTY]
     if rows:
         terminalreporter.section("lost pings per event")
         for line in table(rows):
@@ -78,8 +82,9 @@ def backend(request: pytest.FixtureRequest) -> Backend:
 def world(worlds: Worlds, backend: Backend, request: pytest.FixtureRequest) -> Iterator[World]:
     """For one test, which must leave it as it was."""
     made = worlds.get(backend)
-    failed = request.session.testsfailed
+    failed, rows = request.session.testsfailed, len(made.report.rows)
     yield made
+    request.node.user_properties += [(PROPERTY, format_row(row)) for row in made.report.rows[rows:]]
     if request.session.testsfailed > failed:
         worlds.close()
         return

@@ -33,7 +33,7 @@ PER_MESSAGE = 500
 Provisioner: Any = goalstateprovisioner_pb2_grpc.GoalStateProvisionerServicer
 
 
-class Controller(Provisioner):
+class Controller(Provisioner):  # type: ignore[misc]
     """The controller of one host. Thread safe; owns a server, a channel to the agent and a thread that replays."""
 
     def __init__(self, agent: AgentProcess) -> None:
@@ -44,7 +44,7 @@ class Controller(Provisioner):
         # Held while a message is under way: what is told later comes later.
         self._lock = threading.RLock()
         self._channel: Any = grpc.insecure_channel(agent.target, options=[*UNLIMITED, *EAGER])
-        self._stub: Any = goalstateprovisioner_pb2_grpc.GoalStateProvisionerStub(self._channel)  # type: ignore[no-untyped-call]
+        self._stub: Any = goalstateprovisioner_pb2_grpc.GoalStateProvisionerStub(self._channel)
         self._replays = ThreadPoolExecutor(1, thread_name_prefix="controller-replay")
         self._server: Any = None
         self._closing = threading.Event()
@@ -56,7 +56,7 @@ class Controller(Provisioner):
     def start(self) -> None:
         """Listen for the agent."""
         self._server = grpc.server(ThreadPoolExecutor(2, thread_name_prefix="controller"))
-        goalstateprovisioner_pb2_grpc.add_GoalStateProvisionerServicer_to_server(self, self._server)  # type: ignore[no-untyped-call]
+        goalstateprovisioner_pb2_grpc.add_GoalStateProvisionerServicer_to_server(self, self._server)
         self._server.add_insecure_port(self.address)
         self._server.start()
 
@@ -145,7 +145,7 @@ class Controller(Provisioner):
         try:
             return list(self._stub.PushGoalStatesStream(iter([message]), timeout=PUSH_S)) or None
         except grpc.RpcError as error:
-            if error.code() in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED):  # type: ignore[attr-defined]
+            if error.code() in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED):
                 return None
             raise
 

@@ -71,7 +71,7 @@ def checksum(data: bytes) -> int:
     """RFC 1071; `data` of even length."""
     total = sum(struct.unpack(f"!{len(data) // 2}H", data))
     total = (total >> 16) + (total & 0xFFFF)
-    return ~(total + (total >> 16)) & 0xFFFF
+    return int(~(total + (total >> 16)) & 0xFFFF)
 
 
 class Pinging:
@@ -164,8 +164,9 @@ def run(specification: Specification, log: TextIO, ended: Sequence[int]) -> None
     pings = [Pinging(pair, (os.getpid() + index) & 0xFFFF) for index, pair in enumerate(specification.pairs)]
     stream = Stream(specification)
     selector = selectors.DefaultSelector()
-    for one in (*pings, stream):
-        selector.register(one.socket, selectors.EVENT_READ, one)
+    for source in pings:
+        selector.register(source.socket, selectors.EVENT_READ, source)
+    selector.register(stream.socket, selectors.EVENT_READ, stream)
     due = flush_due = time.monotonic()
     while not ended:
         now = time.monotonic()

@@ -123,7 +123,7 @@ class Station:
     def reconcile(self, mode: str) -> None:
         """What `aca reconcile` asks for. Raises grpc.RpcError."""
         with grpc.insecure_channel(f"unix:{self.agent.config['admin']['socket']}") as channel:
-            stub: Any = AdminStub(channel)  # type: ignore[no-untyped-call]
+            stub: Any = AdminStub(channel)
             stub.Reconcile(aca_pb2.ReconcileRequest(mode=mode), timeout=RECONCILE_S)
 
     def wait_footprint(self, expected: Footprint, within: float, what: str) -> None:
