@@ -90,9 +90,9 @@ def section(rows: Iterable[Row]) -> list[str]:
     """Lines of Markdown: what is measured, and a table."""
     return [
         "One run of `tests/chaos/run.sh`: two hosts, three pairs of guests (same host, across hosts, routed across",
-        "hosts) that ping each other every 10 ms, and a TCP connection that moves bytes all the time; none ever broke. A",
-        "ping is lost if it has no answer after a second. All of it ran on one small machine, with Open vSwitch in user",
-        "space.",
+        "hosts) that ping each other every 10 ms, and a TCP connection that moves bytes all the time; none ever",
+        "broke. A ping is lost if it has no answer after a second. All of it ran on one small machine, with Open",
+        "vSwitch in user space.",
         "",
         "| cloud | event | watched | lost / sent | longest silence | TCP stalled |",
         "|---|---|---|---|---|---|",
