@@ -134,7 +134,7 @@ def cell(results: Iterable[Result], notes: list[str]) -> str:
 
 
 def unit_of(nodeid: str) -> str:
-    """Which tests belong together: the scenarios of a pair, the chaos of a data plane, the tests of any other module."""
+    """Which tests belong together: the scenarios of a pair, the chaos of a data plane, any other module."""
     path, _, name = nodeid.partition("::")
     case = name.partition("[")[2].rstrip("]")
     if path.startswith("tests/chaos/"):
