@@ -126,6 +126,13 @@ class Station:
             stub: Any = AdminStub(channel)
             stub.Reconcile(aca_pb2.ReconcileRequest(mode=mode), timeout=RECONCILE_S)
 
+    def wait_standing(self, expected: Footprint, within: float) -> None:
+        """Until all of this is there, whatever else is. Raises LabError with what is missing."""
+        try:
+            wait_until(lambda: expected <= self.footprint(), within, "all that was there is back")
+        except LabError as error:
+            raise LabError(f"{error}\n{difference(expected, self.footprint())}") from None
+
     def wait_footprint(self, expected: Footprint, within: float, what: str) -> None:
         """Raises LabError with what differs."""
         try:
