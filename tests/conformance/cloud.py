@@ -132,7 +132,7 @@ class OvsBackend:
             "groups": sorted(host.ofctl("dump-groups", host.bridge).splitlines()[1:]),
             "meters": sorted(host.ofctl("dump-meters", host.bridge).splitlines()[1:]),
             "interfaces": sorted(json.dumps(_without_time(row)) for row in rows["data"]),
-            "bridges": sorted(json.dumps(row) for row in bridges["data"]),
+            "bridges": sorted(json.dumps(_without_agent(row)) for row in bridges["data"]),
         }
 
 
@@ -231,6 +231,12 @@ def _without_time(row: list[Any]) -> list[Any]:
     """External ids of an interface without the moment at which it was wired."""
     name, kind, options, (tag, ids) = row
     return [name, kind, options, [tag, [one for one in ids if one[0] != "aca-installed-ts"]]]
+
+
+def _without_agent(row: list[Any]) -> list[Any]:
+    """A bridge without which process serves it now."""
+    name, (tag, ids), settings = row
+    return [name, [tag, [one for one in ids if one[0] != "aca-agent"]], settings]
 
 
 @dataclass(frozen=True, slots=True)

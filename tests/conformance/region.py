@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from difflib import unified_diff
+from pprint import pformat
 from typing import Any
 
 from tests.conformance.cloud import SETTLE, Backend, Cloud, Site, together
@@ -72,7 +74,9 @@ def _check(site: Site, untouched: object) -> None:
     try:
         wait_until(lambda: site.footprint() == untouched, SETTLE, "as when it was new")
     except Exception:
-        assert site.footprint() == untouched, f"{site!r} is not as it was when it was new"
+        new, now = (pformat(one, width=160).splitlines() for one in (untouched, site.footprint()))
+        changes = "\n".join(unified_diff(new, now, "new", "now", lineterm="", n=0))
+        assert not changes, f"{site!r} is not as it was when it was new:\n{changes}"
     resources = site.agent.status()["resources"]
     left = {kind: count["desired"] for kind, count in resources.items() if count["desired"]}
     assert not left, f"{site!r} still remembers {left}"
