@@ -14,7 +14,7 @@ selection=(-m "not long")
 if [ "${1:-}" = --long ]; then
     shift
     bound=4800
-    selection=()
+    selection=(--long)
     export ACA_LONG=1
 fi
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataplane.netlink.audit import Findings, Installed, compare_elements, compare_entries, of_kinds
 from dataplane.netlink.book import NOTHING, Nothing
-from dataplane.netlink.items import ElementItem, Item, MacItem, Value, Via
+from dataplane.netlink.filter import number
+from dataplane.netlink.items import ElementItem, Item, MacItem, SegmentItem, Value, Via
 from dataplane.netlink.places import Places
 from dataplane.netlink.standing import ElementKey, Entries, Reader, elements_of, note_entry
 
@@ -23,13 +24,13 @@ class Sampler:
         self._count = _LEAST
 
     def compare(self, found: Findings, installed: Installed, places: Places) -> None:
-        """Forwarding entries and elements. Raises OSError."""
+        """Forwarding entries and elements, those of tunnel devices too. Raises OSError."""
         if not self._items:
-            self._items = [item for item, _ in of_kinds(installed, MacItem, ElementItem)]
+            self._items = [item for item, _ in of_kinds(installed, SegmentItem, MacItem, ElementItem)]
             self._count = max(_LEAST, len(self._items) // _PARTS)
         part = self._items[-self._count :]
         del self._items[-self._count :]
-        chosen: dict[type[Item], dict[Item, Value]] = {MacItem: {}, ElementItem: {}}
+        chosen: dict[type[Item], dict[Item, Value]] = {SegmentItem: {}, MacItem: {}, ElementItem: {}}
         for item in part:
             value = installed.get(type(item), {}).get(item, NOTHING)
             if not isinstance(value, Nothing):
@@ -48,12 +49,17 @@ class Sampler:
 
 
 def compare_one_by_one(found: Findings, chosen: Installed, places: Places, reader: Reader) -> None:
-    """Elements and MACs; the kernel is asked about each. Raises OSError."""
+    """Elements, tunnel devices' among them, and MACs; the kernel is asked about each. Raises OSError."""
     elements: dict[ElementKey, bytes] = {}
     keys = [
         (item.set_name, key)
         for item, _ in of_kinds(chosen, ElementItem)
         if isinstance(item, ElementItem) and (key := places.key_of(item)) is not None
+    ]
+    keys += [
+        ("tunnels", number(places.segments[item.segment].tunnel))
+        for item, _ in of_kinds(chosen, SegmentItem)
+        if isinstance(item, SegmentItem) and item.segment in places.segments
     ]
     for answer in reader.look_up_elements(keys):
         if answer is not None:

@@ -148,6 +148,7 @@ class BringUp:
             on_packet_in=self._on_packet_in,
             on_lost=self.look_again,
             on_flow_updates=self._on_flow_updates,
+            on_data=lambda: self._settings.faults.at("ovs.openflow"),
             connect_timeout=timeout,
             tls=self._settings.tls,
         )

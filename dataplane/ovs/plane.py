@@ -105,8 +105,7 @@ class OvsDataPlane(DataPlane):
             on_connected=lambda: self._bring_up.database_connected(),
             on_lost=lambda reason: self._bring_up.database_lost(reason),
             on_devices=self._on_devices,
-            on_bridge=self._on_bridge,
-            tls=settings.tls,
+            on_bridge=self._on_bridge, on_data=lambda: settings.faults.at("ovs.ovsdb"), tls=settings.tls,
         )
         self._wiring = Wiring(self._ovsdb, settings.bridge)
         self._punts = Punts(

@@ -6,6 +6,7 @@ import contextlib
 import os
 import socket
 import ssl
+from collections.abc import Callable
 from selectors import EVENT_READ, EVENT_WRITE
 from typing import Final
 
@@ -29,9 +30,15 @@ class StreamError(Exception):
 class Dialer:
     """Opens streams to one remote."""
 
-    def __init__(self, remote: Remote, tls: TlsFiles | None = None) -> None:
-        """Raises StreamError naming the TLS file that cannot be used. `tls` is needed for ssl: only."""
+    def __init__(
+        self, remote: Remote, tls: TlsFiles | None = None, on_data: Callable[[], None] = lambda: None
+    ) -> None:
+        """Raises StreamError naming the TLS file that cannot be used. `tls` is needed for ssl: only.
+
+        `on_data` is called whenever something has come; what it raises of OSError is taken for the stream's own.
+        """
         self._remote = remote
+        self._on_data = on_data
         self._identity: TlsIdentity | None = None
         if remote.scheme is Scheme.SSL:
             if tls is None:
@@ -48,12 +55,14 @@ class Dialer:
         """
         remote = self._remote
         if remote.scheme is Scheme.UNIX:
-            return _connected(socket.AF_UNIX, remote.path, None)
+            return _connected(socket.AF_UNIX, remote.path, None, self._on_data)
         family = socket.AF_INET6 if ":" in remote.address else socket.AF_INET
-        return _connected(family, (remote.address, remote.port), self._identity)
+        return _connected(family, (remote.address, remote.port), self._identity, self._on_data)
 
 
-def _connected(family: int, address: str | tuple[str, int], identity: TlsIdentity | None) -> Stream:
+def _connected(
+    family: int, address: str | tuple[str, int], identity: TlsIdentity | None, on_data: Callable[[], None]
+) -> Stream:
     sock = socket.socket(family, socket.SOCK_STREAM)
     try:
         sock.setblocking(False)
@@ -68,7 +77,7 @@ def _connected(family: int, address: str | tuple[str, int], identity: TlsIdentit
         except BlockingIOError:
             if family == socket.AF_UNIX:
                 raise
-        return Stream(sock, identity)
+        return Stream(sock, identity, on_data)
     except BaseException:
         sock.close()
         raise
@@ -90,8 +99,9 @@ class Stream:
     TLS may have to write in order to read, and the other way round.
     """
 
-    def __init__(self, sock: socket.socket, identity: TlsIdentity | None) -> None:
+    def __init__(self, sock: socket.socket, identity: TlsIdentity | None, on_data: Callable[[], None]) -> None:
         """`sock` is non-blocking, connected or on the way to it."""
+        self._on_data = on_data
         self.receive_on = self.send_on = EVENT_WRITE
         self._sock = sock
         self._identity = identity
@@ -115,6 +125,7 @@ class Stream:
             # A rest that TLS has decoded already would not wake a selector.
             while self._tls is not None and self._tls.pending():
                 data += self._sock.recv(size)
+            self._on_data()
         except (*_LATER, ssl.SSLWantReadError):
             self.receive_on = EVENT_READ
             return None

@@ -131,8 +131,8 @@ class OvsBackend:
             "flows": host.flows(host.bridge, cookies=True),
             "groups": sorted(host.ofctl("dump-groups", host.bridge).splitlines()[1:]),
             "meters": sorted(host.ofctl("dump-meters", host.bridge).splitlines()[1:]),
-            "interfaces": sorted(json.dumps(_without_time(row)) for row in rows["data"]),
-            "bridges": sorted(json.dumps(_without_agent(row)) for row in bridges["data"]),
+            "interfaces": sorted(json.dumps(_lasting(row)) for row in rows["data"]),
+            "bridges": sorted(json.dumps(_lasting(row)) for row in bridges["data"]),
         }
 
 
@@ -227,16 +227,14 @@ def _without_handles(ruleset: str) -> list[str]:
     return [line.strip() for line in lines if line.strip()]
 
 
-def _without_time(row: list[Any]) -> list[Any]:
-    """External ids of an interface without the moment at which it was wired."""
-    name, kind, options, (tag, ids) = row
-    return [name, kind, options, [tag, [one for one in ids if one[0] != "aca-installed-ts"]]]
-
-
-def _without_agent(row: list[Any]) -> list[Any]:
-    """A bridge without which process serves it now."""
-    name, (tag, ids), settings = row
-    return [name, [tag, [one for one in ids if one[0] != "aca-agent"]], settings]
+def _lasting(row: list[Any]) -> list[Any]:
+    """A row without the moment at which an interface was wired, and without the agent's name, which each has anew."""
+    return [
+        ["map", [one for one in cell[1] if one[0] not in ("aca-installed-ts", "aca-agent")]]
+        if isinstance(cell, list) and cell[:1] == ["map"]
+        else cell
+        for cell in row
+    ]
 
 
 @dataclass(frozen=True, slots=True)

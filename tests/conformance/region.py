@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
-from difflib import unified_diff
-from pprint import pformat
 from typing import Any
 
 from tests.conformance.cloud import SETTLE, Backend, Cloud, Site, together
@@ -74,9 +73,20 @@ def _check(site: Site, untouched: object) -> None:
     try:
         wait_until(lambda: site.footprint() == untouched, SETTLE, "as when it was new")
     except Exception:
-        new, now = (pformat(one, width=160).splitlines() for one in (untouched, site.footprint()))
-        changes = "\n".join(unified_diff(new, now, "new", "now", lineterm="", n=0))
-        assert not changes, f"{site!r} is not as it was when it was new:\n{changes}"
+        found = site.footprint()
+        assert found == untouched, f"{site!r} is not as it was when it was new: {_difference(untouched, found)}"
     resources = site.agent.status()["resources"]
     left = {kind: count["desired"] for kind, count in resources.items() if count["desired"]}
     assert not left, f"{site!r} still remembers {left}"
+
+
+def _difference(before: Any, after: Any) -> str:
+    """What has come and gone, part by part."""
+    if not isinstance(before, Mapping) or not isinstance(after, Mapping):
+        return f"{before} has become {after}"
+    texts = []
+    for part in before.keys() | after.keys():
+        old, new = (json.dumps(one.get(part), default=str, indent=0).splitlines() for one in (before, after))
+        texts += [f"{part} gone: {line}" for line in old if line not in new]
+        texts += [f"{part} more: {line}" for line in new if line not in old]
+    return "; ".join(texts)

@@ -115,6 +115,23 @@ class Host:
     def underlay_up(self) -> None:
         self.namespace.ip("link set uplink up")
 
+    @property
+    def underlay_device(self) -> str:
+        """The device that has the underlay address."""
+        return "br-phy" if self.has_ovs else "uplink"
+
+    def move_underlay(self, address: str) -> None:
+        """Take another underlay address (172.16.0.0/24); the old one is gone. The others' switches know its MAC."""
+        device = self.underlay_device
+        self.namespace.ip(f"addr del {self.underlay_ip}/24 dev {device}", f"addr add {address}/24 dev {device}")
+        self.underlay_ip = address
+        others = [other for other in self.lab.hosts.values() if other is not self]
+        for other in others:
+            if other.has_ovs:
+                other.know_underlay([self])
+        if self.has_ovs:
+            self.know_underlay(others)
+
     # -- guests
 
     def guest(
@@ -203,6 +220,14 @@ class Host:
             )
             return
         self._ovs.create()
+        self._add_underlay_bridge()
+
+    def wipe_database(self) -> None:
+        """Lose the switch's database. What the host itself needs of the switch is set up again, as at boot."""
+        self.ovs.wipe()
+        self._add_underlay_bridge()
+
+    def _add_underlay_bridge(self) -> None:
         self.vsctl(
             *("add-br", "br-phy", "--", "set", "bridge", "br-phy", "datapath_type=netdev"),
             *("fail_mode=standalone", f"other_config:hwaddr={self.underlay_mac}"),

@@ -37,10 +37,19 @@ class Ovs:
 
     def create(self) -> None:
         """Make the database and start both daemons. Raises CommandError."""
+        self._create_database()
+        self.vswitchd.start()
+
+    def wipe(self) -> None:
+        """Lose the database: an empty one takes its place while the switch runs. Raises CommandError."""
+        self.ovsdb.kill()
+        Path(self.directory, "conf.db").unlink()
+        self._create_database()
+
+    def _create_database(self) -> None:
         run(["ovsdb-tool", "create", f"{self.directory}/conf.db", str(SCHEMA)], env=self.env)
         self.ovsdb.start()
         self.vsctl("--no-wait", "init")
-        self.vswitchd.start()
 
     def vsctl(self, *args: str) -> str:
         """Run ovs-vsctl; it waits for the switch unless the switch does not run. Raises CommandError."""

@@ -50,6 +50,7 @@ class Owner:
         on_flow_updates: Callable[[FlowUpdates], None],
         connect_timeout: float,
         reply_timeout: float,
+        on_data: Callable[[], None],
     ) -> None:
         self.started: Future[None] = Future()
         self.datapath_id = ""
@@ -65,6 +66,7 @@ class Owner:
         self._on_flow_updates = on_flow_updates
         self._connect_timeout = connect_timeout
         self._reply_timeout = reply_timeout
+        self._on_data = on_data
         self._transactions: deque[Transaction] = deque()
         self._questions: deque[Question] = deque()
 
@@ -73,7 +75,7 @@ class Owner:
         with selectors.DefaultSelector() as selector:
             pool: Pool | None = None
             try:
-                dialer = Dialer(self._remote, self._tls)
+                dialer = Dialer(self._remote, self._tls, self._on_data)
                 pool = Pool(
                     self._remote, dialer, selector, self._event, self._connect_timeout, self._reply_timeout
                 )

@@ -44,6 +44,7 @@ class FlowProgrammer:
         on_lost: Callable[[str], None],
         connect_timeout: float,
         on_flow_updates: Callable[[FlowUpdates], None] = lambda _: None,
+        on_data: Callable[[], None] = lambda: None,
         tls: TlsFiles | None = None,
         connections: int = 1,
         submit_timeout: float = 30.0,
@@ -55,7 +56,7 @@ class FlowProgrammer:
         self._submit_timeout = submit_timeout
         self._intake = Intake(connections)
         self._owner = Owner(
-            remote, tls, self._intake, on_packet_in, on_lost, on_flow_updates, connect_timeout, reply_timeout
+            remote, tls, self._intake, on_packet_in, on_lost, on_flow_updates, connect_timeout, reply_timeout, on_data
         )
         self._thread = threading.Thread(target=self._owner.run, name="openflow", daemon=True)
 

@@ -52,6 +52,7 @@ class Ovsdb:
         on_lost: Callable[[str], None],
         on_devices: Callable[[frozenset[str]], None],
         on_bridge: Callable[[BridgeState | None], None] = lambda _: None,
+        on_data: Callable[[], None] = lambda: None,
         tls: TlsFiles | None = None,
         timeout: float = 30.0,
     ) -> None:
@@ -62,6 +63,7 @@ class Ovsdb:
         """
         self._remote = parse_remote(remote)
         self._tls = tls
+        self._on_data = on_data
         self._bridge = bridge
         self._on_connected = on_connected
         self._on_lost = on_lost
@@ -216,7 +218,7 @@ class Ovsdb:
     # ---- owner thread
 
     def _own(self, wakee: socket.socket) -> None:
-        owner = Owner(self._remote, self._tls, self._bridge, self._up, self._changed, self._down)
+        owner = Owner(self._remote, self._tls, self._bridge, self._up, self._changed, self._down, self._on_data)
         try:
             while not self._closed:
                 with self._lock:

@@ -72,13 +72,15 @@ class Poller:
 class Link:
     """Fetches the schema, then keeps a copy of the data. `idl` is there from the second step on."""
 
-    def __init__(self, remote: Remote, tls: TlsFiles | None, attach: Callable[[Any], None]) -> None:
+    def __init__(
+        self, remote: Remote, tls: TlsFiles | None, attach: Callable[[Any], None], on_data: Callable[[], None]
+    ) -> None:
         """`attach` is called with the new IDL before any data arrives. Raises LinkLostError."""
         self._remote = remote
         self._attach = attach
         self._deadline = time.monotonic() + SETUP_TIMEOUT
         try:
-            self._stream = RpcStream(Dialer(remote, tls).open(), str(remote))
+            self._stream = RpcStream(Dialer(remote, tls, on_data).open(), str(remote))
         except StreamError as error:
             raise LinkLostError(f"{remote}: {error}") from error
         except OSError as error:

@@ -31,6 +31,7 @@ class Owner:
         on_up: Callable[[Snapshot], None],
         on_changed: Callable[[Snapshot, Changes], None],
         on_down: Callable[[str], None],
+        on_data: Callable[[], None],
     ) -> None:
         """`on_up`: a link has a complete copy; `on_changed`: the copy differs; `on_down`: such a link is gone, why."""
         self.transactor = Transactor()
@@ -40,6 +41,7 @@ class Owner:
         self._on_up = on_up
         self._on_changed = on_changed
         self._on_down = on_down
+        self._on_data = on_data
         self._canary = RestartCanary()
         self._link: Link | None = None
         self._mirror: Mirror | None = None
@@ -85,7 +87,7 @@ class Owner:
         if self._link is None:
             if now < self._retry_at:
                 return
-            self._link = Link(self._remote, self._tls, self._attach)
+            self._link = Link(self._remote, self._tls, self._attach, self._on_data)
         self._link.run()
         if self._mirror is None or not self._link.ready:
             return
