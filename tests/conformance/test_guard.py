@@ -28,7 +28,7 @@ class Guarded:
     guests: tuple[Guest, Guest, Guest]
 
     def passes(self, frame: bytes, mark: bytes) -> bool:
-        """Whether the frame, sent by the watched guest, reaches both others; to one only, time and again, is an error."""
+        """Whether the frame, sent by the watched guest, reaches both others. Raises AssertionError if only one, always."""
         for _ in range(3):
             # A busy machine may lose a frame, which says nothing about what is allowed.
             near, far = self._arrives(frame, mark)
