@@ -28,7 +28,7 @@ class Guarded:
     guests: tuple[Guest, Guest, Guest]
 
     def passes(self, frame: bytes, mark: bytes) -> bool:
-        """Whether the frame, sent by the watched guest, reaches both others. Raises AssertionError if only one, always."""
+        """Whether the frame, sent by the watched guest, reaches both others. AssertionError if, always, one only."""
         for _ in range(3):
             # A busy machine may lose a frame, which says nothing about what is allowed.
             near, far = self._arrives(frame, mark)
