@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 
-from tests.conformance.cloud import Backend
+from tests.conformance.backends import Backend
 from tests.lab import Host, LabError, wait_until
 
 INDEX = re.compile(r"\bport-\d+\b")

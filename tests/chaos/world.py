@@ -22,7 +22,8 @@ from tests.chaos.footprint import Footprint, difference, footprint_of
 from tests.chaos.pinger import Pair
 from tests.chaos.report import Report
 from tests.chaos.traffic import Measured, Traffic
-from tests.conformance.cloud import Backend, mac_number
+from tests.conformance.backends import Backend
+from tests.conformance.cloud import mac_number
 from tests.conformance.network import (
     Nic,
     State,

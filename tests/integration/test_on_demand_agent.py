@@ -9,7 +9,8 @@ from collections.abc import Iterator
 import pytest
 
 from goalstate_proto import common_pb2
-from tests.conformance.cloud import Cloud, NetlinkBackend, Site
+from tests.conformance.backends import NetlinkBackend
+from tests.conformance.cloud import Cloud, Site
 from tests.conformance.network import Nic, port_state, subnet_state
 from tests.lab import Guest, Lab, wait_until
 from tests.lab.controller import Controller
