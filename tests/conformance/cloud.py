@@ -271,7 +271,8 @@ class Cloud:
 
     def guests(self, *nics: Nic, mtu: int = 1450, addressed: bool = True, attach: bool = True) -> list[Guest]:
         made: dict[str, Guest] = {}
-        for site in self.sites:
+        # A cloud may be one host twice.
+        for site in dict.fromkeys(self.sites):
             specs = []
             for nic in nics:
                 if self.site_of(nic) is site:
