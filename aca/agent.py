@@ -109,9 +109,13 @@ def backend_settings(settings: Settings, faults: Faults) -> object:
 
 def _ovs_settings(settings: Settings, faults: Faults) -> object:
     # Here and not above: what a host does not use is not loaded.
+    from dataplane.ovs.remote import TlsFiles, parse_remote
     from dataplane.ovs.settings import OvsSettings
 
     ovs = settings.dataplane.ovs
+    tls = None
+    if ovs.tls_ca is not None and ovs.tls_certificate is not None and ovs.tls_key is not None:
+        tls = TlsFiles(ovs.tls_ca, ovs.tls_certificate, ovs.tls_key, ovs.tls_peer_name)
     return OvsSettings(
         run_directory=ovs.run_directory,
         database=ovs.database,
@@ -123,6 +127,8 @@ def _ovs_settings(settings: Settings, faults: Faults) -> object:
         # A switch in user space forwards what it is given: nobody would finish the guests' checksums.
         devices=_device_settings(settings, checksum_offload=ovs.datapath_type == "system"),
         faults=faults,
+        openflow=parse_remote(ovs.openflow) if ovs.openflow is not None else None,
+        tls=tls,
         on_demand=settings.asks_on_demand,
     )
 

@@ -19,7 +19,6 @@ from pydantic import (
     AfterValidator,
     BaseModel,
     BeforeValidator,
-    ConfigDict,
     Field,
     ValidationError,
     ValidationInfo,
@@ -28,6 +27,8 @@ from pydantic import (
 )
 from pydantic.fields import FieldInfo
 
+from aca.contradictions import contradictions
+from aca.ovssettings import OvsDataPlaneSettings
 from aca.settingtypes import (
     Address,
     Addresses,
@@ -35,7 +36,8 @@ from aca.settingtypes import (
     Faults,
     Listens,
     OptionalPath,
-    check_database,
+    Section,
+    UdpPort,
     check_device_name,
     is_ipv4,
 )
@@ -58,16 +60,11 @@ def _spell_level(value: object) -> object:
     return value.lower() if isinstance(value, str) and value.lower() in get_args(Level) else value
 
 
-UdpPort = Annotated[int, Field(ge=1, le=65535)]
 DataPlaneKind = Literal["ovs", "netlink"]
 Level = Literal["debug", "info", "warning", "error"]
 
 
-class _Section(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, validate_default=False)
-
-
-class HostSettings(_Section):
+class HostSettings(Section):
     """This host"""
 
     id: str = Field(
@@ -110,7 +107,7 @@ class HostSettings(_Section):
         return frozenset(map(parse_address, self.addresses))
 
 
-class GrpcSettings(_Section):
+class GrpcSettings(Section):
     """gRPC server for controllers"""
 
     listen: Listens = Field(
@@ -123,7 +120,7 @@ class GrpcSettings(_Section):
     )
 
 
-class ControllerSettings(_Section):
+class ControllerSettings(Section):
     """Controllers that this agent asks"""
 
     addresses: Controllers = Field(
@@ -161,7 +158,7 @@ class ControllerSettings(_Section):
         return value
 
 
-class OnDemandSettings(_Section):
+class OnDemandSettings(Section):
     """Unknown destinations"""
 
     enabled: bool = Field(default=True, description="Ask controllers for unknown destinations, if there are any.")
@@ -176,7 +173,7 @@ class OnDemandSettings(_Section):
     max_kept_kib: int = Field(default=16_384, ge=64, le=1_048_576, description="Packets that wait, in KiB.")
 
 
-class AdminSettings(_Section):
+class AdminSettings(Section):
     """Local socket for `aca status`"""
 
     socket: Path = Field(
@@ -185,26 +182,7 @@ class AdminSettings(_Section):
     )
 
 
-class OvsDataPlaneSettings(_Section):
-    """Open vSwitch"""
-
-    run_directory: Path = Field(
-        default=Path("/var/run/openvswitch"), description="Where the switch keeps its management sockets (*.mgmt)."
-    )
-    database: Annotated[str, AfterValidator(check_database)] = Field(
-        default="unix:/var/run/openvswitch/db.sock", description="The switch's database: unix:PATH or tcp:ADDRESS:PORT."
-    )
-    bridge: Annotated[str, AfterValidator(check_device_name)] = Field(
-        default="br-int", description="Integration bridge; made if missing."
-    )
-    datapath_type: Literal["system", "netdev"] = Field(
-        default="system", description="'system': in the kernel; 'netdev': in user space."
-    )
-    vxlan_port: UdpPort = Field(default=4789, description="UDP port of VXLAN tunnels.")
-    geneve_port: UdpPort = Field(default=6081, description="UDP port of Geneve tunnels.")
-
-
-class NetlinkDataPlaneSettings(_Section):
+class NetlinkDataPlaneSettings(Section):
     """The Linux kernel's own bridges, routes and nftables"""
 
     vxlan_port: UdpPort = Field(default=4789, description="UDP port of VXLAN tunnels.")
@@ -215,7 +193,7 @@ class NetlinkDataPlaneSettings(_Section):
     )
 
 
-class DataPlaneSettings(_Section):
+class DataPlaneSettings(Section):
     """Data plane"""
 
     kind: DataPlaneKind = Field(default="ovs", description="Which data plane to program.")
@@ -246,7 +224,7 @@ class DataPlaneSettings(_Section):
     netlink: NetlinkDataPlaneSettings = NetlinkDataPlaneSettings()
 
 
-class ReconcileSettings(_Section):
+class ReconcileSettings(Section):
     """Keeping the data plane equal to the desired state"""
 
     controller_replays: bool = Field(
@@ -267,14 +245,14 @@ class ReconcileSettings(_Section):
     )
 
 
-class LogSettings(_Section):
+class LogSettings(Section):
     """Logging, to standard error"""
 
     level: Annotated[Level, BeforeValidator(_spell_level)] = Field(default="info", description="Least level written.")
     format: Literal["console", "json"] = Field(default="console", description="For people or one JSON object a line.")
 
 
-class FaultSettings(_Section):
+class FaultSettings(Section):
     """Faults on demand, for tests and rehearsals"""
 
     rules: Faults = Field(
@@ -283,7 +261,7 @@ class FaultSettings(_Section):
     )
 
 
-class Settings(_Section):
+class Settings(Section):
     """Everything that can be set."""
 
     host: HostSettings
@@ -358,6 +336,7 @@ def load_settings(
         values[name], origins[name] = text, f"flag {infos[name].flag}"
     try:
         settings = Settings.model_validate(_nest(values))
+        problems += [f"{origins.get(name, name)}: {what}" for name, what in contradictions(settings)]
     except ValidationError as error:
         problems += _explain(error, infos, origins)
     if problems:

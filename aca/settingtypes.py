@@ -6,10 +6,11 @@ import re
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import AfterValidator, BeforeValidator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
 from dataplane.addresses import AddressError, format_address, is_unicast_address, parse_address
 from dataplane.faults import parse_fault
+from dataplane.ovs.remote import parse_remote
 
 _HOST_PORT = re.compile(r"(?:\[(?P<v6>[^\]]*)\]|(?P<host>[^:\[\]]*)):(?P<port>\d{1,5})")
 
@@ -77,11 +78,8 @@ def _check_controller(text: str) -> str:
     return text
 
 
-def check_database(text: str) -> str:
-    scheme, _, rest = text.partition(":")
-    if scheme not in ("unix", "tcp") or not rest:
-        raise ValueError("must be unix:PATH or tcp:ADDRESS:PORT")
-    return text
+def _check_remote(text: str) -> str:
+    return str(parse_remote(text))
 
 
 def check_device_name(text: str) -> str:
@@ -97,5 +95,14 @@ Listen = Annotated[str, AfterValidator(_check_listen)]
 Listens = Annotated[tuple[Listen, ...], BeforeValidator(_split)]
 Controllers = Annotated[tuple[Annotated[str, AfterValidator(_check_controller)], ...], BeforeValidator(_split_any)]
 Faults = Annotated[tuple[Annotated[str, AfterValidator(_check_fault)], ...], BeforeValidator(_split_any)]
+Remote = Annotated[str, AfterValidator(_check_remote)]
+OptionalRemote = Annotated[Remote | None, BeforeValidator(lambda value: value or None)]
+UdpPort = Annotated[int, Field(ge=1, le=65535)]
 OptionalPath = Annotated[Path | None, BeforeValidator(lambda value: value or None)]
 """Empty text stands for none."""
+
+
+class Section(BaseModel):
+    """A table of the file."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, validate_default=False)

@@ -6,7 +6,10 @@ from typing import Any
 
 import pytest
 
+from tests.conformance.table import unit_of
 from tests.lab import Lab, missing_requirements
+
+pytest_plugins = ["tests.conformance.report"]
 
 LOG_LINES = 60
 
@@ -23,6 +26,19 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(pytest.mark.skip(reason=f"no lab here: {'; '.join(missing)}"))
         if not config.getoption("--long") and item.get_closest_marker("long"):
             item.add_marker(pytest.mark.skip(reason="only with --long"))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Of several workers, one has all the scenarios of a pair of data planes, since they share hosts; and one has all
+    the tests of any other module."""
+    from xdist.scheduler import LoadScopeScheduling
+
+    class Scheduling(LoadScopeScheduling):  # type: ignore[misc,unused-ignore]
+        def _split_scope(self, nodeid: str) -> str:
+            return unit_of(nodeid)
+
+    return Scheduling(config, log)
 
 
 @pytest.hookimpl(wrapper=True)

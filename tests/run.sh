@@ -2,7 +2,8 @@
 # Installs what is missing, then runs every check: ruff, mypy, pytest.
 #   sudo tests/run.sh [--long] [PYTEST ARGUMENT...]
 # --long includes the tests marked "long" with their full counts. All checks run even if one fails; the exit status
-# is that of the first that failed. Bounded to 20 minutes, with --long to 80.
+# is that of the first that failed. Bounded to 20 minutes, with --long to 80. Two workers share the tests; with
+# "-n 0" there is one process, as debuggers want it.
 set -uo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -13,7 +14,7 @@ selection=(-m "not long")
 if [ "${1:-}" = --long ]; then
     shift
     bound=4800
-    selection=()
+    selection=(--long)
     export ACA_LONG=1
 fi
 
@@ -42,7 +43,7 @@ step mypy .venv/bin/mypy
 
 report=$(mktemp) || exit 1
 trap 'rm -f "$report"' EXIT
-step pytest .venv/bin/python -m pytest "${selection[@]}" --junitxml="$report" "$@"
+step pytest .venv/bin/python -m pytest -n 2 "${selection[@]}" --junitxml="$report" "$@"
 
 printf '\n'
 .venv/bin/python - "$report" <<'PYTHON'

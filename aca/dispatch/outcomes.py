@@ -70,7 +70,7 @@ class Outcomes:
                     if outcome is not None:
                         self.settle(Key(Kind.PORT, resource_id), outcome, lane)
                     continue
-                self.settle(key, outcome or self._verdicts.get(key, DONE), lane)
+                self.settle(key, _both(outcome, self._verdicts.get(key)), lane)
 
     def settle(self, key: Key, outcome: Outcome, lane: str = "") -> None:
         """Note what became of a resource. If it failed, it is tried again in the lane."""
@@ -131,3 +131,12 @@ class Outcomes:
                 entry = {"kind": kind.name, "id": name, "status": outcome.status.value, "reason": outcome.reason}
                 shown.append({**entry, "since": since})
         return shown, total
+
+
+def _both(found: Outcome | None, verdict: Outcome | None) -> Outcome:
+    """What the data plane found and what the plan knew; a resource may wait for two things, and both are told."""
+    if found is None or verdict is None:
+        return found or verdict or DONE
+    if found.status is verdict.status is Status.PENDING:
+        return pending(f"{verdict.reason}; {found.reason}")
+    return found

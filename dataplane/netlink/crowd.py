@@ -71,7 +71,7 @@ def _parts(group: Group) -> Iterator[Group]:
 def _add_elements(installer: Installer, ref: SubnetRef, tunnel: int, group: Group) -> bool:
     requests: list[Request] = []
     for name, elements in elements_of(ref, tunnel, group.values()).items():
-        other, missing = installer.take_inherited(name, elements)
+        other, missing = installer.inherited.take_elements(name, elements)
         requests += nft.delete_elements(TABLE, SETS[name], other)
         requests += nft.add_elements(TABLE, SETS[name], missing)
     return _transacted(installer, requests)

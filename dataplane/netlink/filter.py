@@ -65,6 +65,8 @@ SETS = {
     )
 }
 
+OF_PORTS = ("marks", "macs", "sources", "sources6", "owned", "dhcp", "apart")
+"""What a port may say: keys begin with its device."""
 SERVE, CHECK = "serve", "check"
 CHAIN_PRIORITY, SHARED_PRIORITY = 0, 10
 """Of a port's own chain, and of the chains that ports share, at the ingress of devices."""

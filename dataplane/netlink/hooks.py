@@ -6,9 +6,10 @@ import logging
 from collections.abc import Callable, Iterable, Sequence
 
 from dataplane.netlink import nft
-from dataplane.netlink.filter import CHAIN_PRIORITY, CHECKED, SHARED_PRIORITY, shared_requests
+from dataplane.netlink.filter import CHAIN_PRIORITY, CHECKED, OF_PORTS, SHARED_PRIORITY, number, shared_requests
 from dataplane.netlink.items import Tap
 from dataplane.netlink.names import TABLE, port_chain, shared_chain
+from dataplane.netlink.standing import ElementKey
 from dataplane.netlink.traces import without_chain
 from dataplane.netlink.wire import KernelError, Request
 
@@ -24,6 +25,8 @@ class Hooks:
         """Whether ports share chains."""
         self._hooked: dict[str, int] = {}
         """Devices in shared chains by name: their index."""
+        self._inherited: dict[bytes, list[ElementKey]] = {}
+        """What ports might say when an earlier agent ended, by device."""
 
     def prepare(self) -> None:
         """The chains to share. Where the kernel has none (before Linux 6.4), every port gets one of its own.
@@ -45,6 +48,18 @@ class Hooks:
         self._hooked[tap.name] = index
         own = own_chain(index, tap.name, tap.rules) if tap.rules else []
         return [*old, *own, nft.add_device(TABLE, shared_chain(index), SHARED_PRIORITY, tap.name)]
+
+    def inherit(self, elements: Iterable[ElementKey]) -> None:
+        """What stands that this agent has not made."""
+        self._inherited.clear()
+        for name, key in elements:
+            if name in OF_PORTS:
+                self._inherited.setdefault(key[:4], []).append((name, key))
+
+    def take_inherited(self, index: int) -> list[ElementKey]:
+        """Those of a device, the first time it is asked: whatever the port is not to say any more must go with the
+        first that this agent makes of it."""
+        return self._inherited.pop(number(index), [])
 
     def unhook(self, index: int, name: str) -> None:
         """Take the device out of its shared chain, at once. Raises OSError.

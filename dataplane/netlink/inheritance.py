@@ -35,6 +35,21 @@ class Inheritance(NamedTuple):
             raise KernelError(_EEXIST, f"there is one already, for {known.alias}", f"device {name} ({alias})")
         return self.devices.pop(name, None)
 
+    def take_elements(
+        self, set_name: str, elements: list[tuple[bytes, bytes]]
+    ) -> tuple[list[tuple[bytes, bytes]], list[tuple[bytes, bytes]]]:
+        """(those that stand with other data, those that do not stand as they are); keys and data."""
+        if not self.elements:
+            return [], elements
+        other, missing = [], []
+        for key, data in elements:
+            stands = self.elements.pop((set_name, key), None)
+            if stands != data:
+                missing.append((key, data))
+                if stands is not None:
+                    other.append((key, stands))
+        return other, missing
+
 
 def is_ours(link: Link) -> bool:
     """By its alias; the name it was made with may have been changed."""

@@ -106,6 +106,7 @@ class Installer:
         self._rules = self.reader.chains().rules
         self._inherited = read_inheritance(self.reader, self._settings.namespace_prefix)
         self._tunnels.inherit(self._inherited)
+        self._hooks.inherit(self._inherited.elements)
 
     @property
     def settings(self) -> NetlinkSettings:
@@ -154,20 +155,6 @@ class Installer:
     def take_unheard(self) -> set[int]:
         """See Notices."""
         return self._notices.take_unheard()
-
-    def take_inherited(self, set_name: str, elements: Elements) -> tuple[Elements, Elements]:
-        """(those that an earlier agent has left with other data, those that do not stand as they are)."""
-        inherited = self._inherited.elements
-        if not inherited:
-            return [], elements
-        other, missing = [], []
-        for key, data in elements:
-            stands = inherited.pop((set_name, key), None)
-            if stands != data:
-                missing.append((key, data))
-                if stands is not None:
-                    other.append((key, stands))
-        return other, missing
 
     def forget_resolved(self, mark: bytes, addresses: Iterable[bytes]) -> None:
         """Addresses of the subnet with this mark that are elsewhere now: its router resolves them again."""
@@ -434,6 +421,17 @@ class Installer:
                 new.setdefault(item.set_name, []).append((key, data_of(after)))
                 items.setdefault(item.set_name, []).append(item)
         groups += [elements_group(items[name], name, gone.get(name, []), new[name]) for name in new]
+        return groups + self._without_stale(change.item for change in added)
+
+    def _without_stale(self, added: Iterable[Item]) -> list[Group]:
+        """What ports said to an earlier agent's liking, and are not to say any more."""
+        groups: list[Group] = []
+        for item in added:
+            keys = self._hooks.take_inherited(item.ifindex) if isinstance(item, TapItem) else ()
+            for key in keys:
+                data = self._inherited.elements.pop(key, None)
+                if data is not None:
+                    groups.append(elements_group([item], key[0], [(key[1], data)], []))
         return groups
 
     def _unhook(self, taps: Iterable[tuple[Item, object]]) -> list[Group]:

@@ -325,7 +325,7 @@ class NeighborBook:
             self._book.set(key, {})
 
     def not_installed(self, neighbor_ids: Iterable[str]) -> None:
-        """The kernel has refused something of them: the book is to try, and to say what."""
+        """The kernel has refused something of them: the book is to try, and to say what. One may be named twice."""
         for neighbor_id in dict.fromkeys(neighbor_ids):
             wanted, _ = self._leave(neighbor_id)
             self._set_general(wanted)

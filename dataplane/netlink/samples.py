@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataplane.netlink.audit import Findings, Installed, compare_elements, compare_entries, of_kinds
-from dataplane.netlink.items import ElementItem, Item, MacItem, Via
+from dataplane.netlink.filter import number
+from dataplane.netlink.items import ElementItem, Item, MacItem, SegmentItem, Via
 from dataplane.netlink.neighbors import OBJECTS_EACH
 from dataplane.netlink.objects import Objects
 from dataplane.netlink.places import Places
@@ -25,9 +26,9 @@ class Sampler:
         self._at_once = _LEAST, _LEAST
 
     def compare(self, found: Findings, objects: Objects, places: Places) -> None:
-        """Forwarding entries and elements. Raises OSError."""
+        """Forwarding entries and elements, those of tunnel devices too. Raises OSError."""
         if not self._items and not self._neighbors:
-            self._items = [item for item, _ in of_kinds(objects.of_book, MacItem, ElementItem)]
+            self._items = [item for item, _ in of_kinds(objects.of_book, SegmentItem, MacItem, ElementItem)]
             self._neighbors = objects.neighbors.ids()
             counts = len(self._items), len(self._neighbors) * OBJECTS_EACH
             slices = (max(_LEAST * count // max(sum(counts), 1), count // _PARTS, 1) for count in counts)
@@ -50,12 +51,17 @@ class Sampler:
 
 
 def compare_one_by_one(found: Findings, chosen: Installed, places: Places, reader: Reader) -> None:
-    """Elements and MACs; the kernel is asked about each. Raises OSError."""
+    """Elements, tunnel devices' among them, and MACs; the kernel is asked about each. Raises OSError."""
     elements: dict[ElementKey, bytes] = {}
     keys = [
         (item.set_name, key)
         for item, _ in of_kinds(chosen, ElementItem)
         if isinstance(item, ElementItem) and (key := places.key_of(item)) is not None
+    ]
+    keys += [
+        ("tunnels", number(places.segments[item.segment].tunnel))
+        for item, _ in of_kinds(chosen, SegmentItem)
+        if isinstance(item, SegmentItem) and item.segment in places.segments
     ]
     for answer in reader.look_up_elements(keys):
         if answer is not None:

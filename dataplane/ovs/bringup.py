@@ -16,7 +16,7 @@ from dataplane.ovs.openflow.programmer import FlowProgrammer
 from dataplane.ovs.ovsdb import BridgeSpec, BridgeState, Ovsdb, OvsdbError, OvsdbUnavailableError, Tunnel
 from dataplane.ovs.pipeline.layout import PIPELINE_VERSION
 from dataplane.ovs.settings import OvsSettings
-from dataplane.ovs.takeover import PIPELINE, Takeover, take_over
+from dataplane.ovs.takeover import AGENT, PIPELINE, Takeover, other_agent, take_over
 
 _FIRST_DELAY_S = 0.2
 _MAX_DELAY_S = 5.0
@@ -61,7 +61,7 @@ class BringUp:
         """Reasons to look again; the empty string ends the thread."""
         self._closing = threading.Event()
         self._database_up = threading.Event()
-        self._database_trouble = ""
+        self._has_taken_over = False
         self._programmer: FlowProgrammer | None = None
         self._thread = threading.Thread(target=self._loop, name="ovs-bring-up", daemon=True)
 
@@ -85,7 +85,9 @@ class BringUp:
         self._tunnel_address = address
         if not self._database_up.is_set():
             raise OvsdbUnavailableError(f"database {self._settings.database}: not connected")
-        spec = bridge_spec(self._settings, address, take_over(self._ovsdb.bridge_state()))
+        bridge = self._ovsdb.bridge_state()
+        self._stand_back_for_another(bridge)
+        spec = bridge_spec(self._settings, address, take_over(bridge))
         self._ovsdb.ensure_bridge(spec).result(self._settings.ready_timeout_s)
 
     def look_again(self, reason: str) -> None:
@@ -97,10 +99,9 @@ class BringUp:
 
     def database_lost(self, reason: str) -> None:
         """Without the database nothing can be said of devices, and a switch that has lost it may stop forwarding."""
-        self._database_trouble = reason
         if self._database_up.is_set():
             self._database_up.clear()
-            self.look_again(f"database {self._settings.database}: {reason}")
+            self.look_again(f"database {reason}")
 
     def _loop(self) -> None:
         delay = _FIRST_DELAY_S
@@ -131,26 +132,55 @@ class BringUp:
         while not self._wishes.empty():
             self._wishes.get_nowait()
         while not self._database_up.wait(_SAY_AGAIN_S) and not self._closing.is_set():
-            trouble = self._database_trouble or "no connection"
-            self._down(f"database {self._settings.database}: {trouble}; is Open vSwitch running?")
+            self._down(self._why_no_database())
         if self._closing.is_set():
             return
         bridge = self._ovsdb.bridge_state()
         takeover = take_over(bridge)
+        self._stand_back_for_another(bridge)
         spec = bridge_spec(self._settings, self._tunnel_address, takeover)
         ports = self._ovsdb.ensure_bridge(spec).result(timeout)
+        self._has_taken_over = True
         if bridge is None:
             self._on_bridge_made()
         self._programmer = FlowProgrammer(
-            self._settings.management_socket,
+            self._settings.bridge_remote,
             on_packet_in=self._on_packet_in,
             on_lost=self.look_again,
             on_flow_updates=self._on_flow_updates,
+            on_data=lambda: self._settings.faults.at("ovs.openflow"),
             connect_timeout=timeout,
+            tls=self._settings.tls,
         )
         self._programmer.start()
+        self._check_identity(self._programmer.datapath_id)
         by_type = {network_type: ports[TUNNEL_NAMES[network_type]] for network_type in self._settings.tunnel_ports}
         self._up(self._programmer, by_type, takeover)
+
+    def _why_no_database(self) -> str:
+        database = self._settings.database
+        trouble = self._ovsdb.trouble.removeprefix(f"{database}: ") or "no connection"
+        hint = "" if self._settings.is_elsewhere else "; is Open vSwitch running?"
+        return f"database {database}: {trouble}{hint}"
+
+    def _stand_back_for_another(self, bridge: BridgeState | None) -> None:
+        """An agent that was started after this one has the bridge: two would undo each other's work.
+
+        Raises OvsdbError.
+        """
+        other = other_agent(bridge, self._settings.agent)
+        if other and self._has_taken_over:
+            raise OvsdbError(taken_over(self._settings.bridge, other))
+
+    def _check_identity(self, datapath_id: str) -> None:
+        """Database and OpenFlow are set separately when they are on another host. Raises OvsdbError."""
+        state = self._ovsdb.bridge_state()
+        named = state.datapath_id if state is not None else ""
+        if named and datapath_id and named != datapath_id:
+            raise OvsdbError(
+                f"{self._settings.bridge_remote} leads to the bridge with datapath id {datapath_id}, but "
+                f"{self._settings.bridge} in {self._settings.database} has {named}: nothing is programmed"
+            )
 
     def _disconnect(self) -> None:
         if self._programmer is not None:
@@ -158,12 +188,21 @@ class BringUp:
             self._programmer = None
 
 
-def what_is_wrong(name: str, state: BridgeState | None, tunnels: Tunnels) -> str:
+def taken_over(bridge: str, other: str) -> str:
+    return (
+        f"agent {other} has taken over bridge {bridge}; this one stands back until it is started again (or the bridge "
+        "is made anew)"
+    )
+
+
+def what_is_wrong(name: str, state: BridgeState | None, tunnels: Tunnels, agent: str) -> str:
     """What somebody has done to the bridge that has to be put right by looking again; empty if nothing."""
     if state is None:
         return f"bridge {name} is gone"
     if state.external_ids.get(PIPELINE, str(PIPELINE_VERSION)) != str(PIPELINE_VERSION):
         return f"another agent has taken over bridge {name}"
+    if other := other_agent(state, agent):
+        return taken_over(name, other)
     if len(state.ports) < len(tunnels):
         return f"a tunnel port of {name} is gone"
     if state.fail_mode != "secure":
@@ -189,5 +228,6 @@ def bridge_spec(settings: OvsSettings, tunnel_address: bytes, takeover: Takeover
             )
             for network_type, port in settings.tunnel_ports.items()
         ),
-        takeover.external_ids,
+        (*takeover.external_ids, (AGENT, settings.agent)),
+        settings.listeners,
     )

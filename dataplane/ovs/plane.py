@@ -105,7 +105,7 @@ class OvsDataPlane(DataPlane):
             on_connected=lambda: self._bring_up.database_connected(),
             on_lost=lambda reason: self._bring_up.database_lost(reason),
             on_devices=self._on_devices,
-            on_bridge=self._on_bridge,
+            on_bridge=self._on_bridge, on_data=lambda: settings.faults.at("ovs.ovsdb"), tls=settings.tls,
         )
         self._wiring = Wiring(self._ovsdb, settings.bridge)
         self._punts = Punts(
@@ -121,11 +121,11 @@ class OvsDataPlane(DataPlane):
             down=self._on_down,
             on_packet_in=self._punts.handle,
             on_flow_updates=lambda updates: self._drift.note(updates),
-            on_bridge_made=self._reattacher.bridge_made,
+            on_bridge_made=(lambda: None) if settings.is_elsewhere else self._reattacher.bridge_made,
         )
         books = (self._book, self._neighbors, self._members, self._wiring, self._ovsdb)
         self._audit = Audit(settings, self._lock, *books, self._maker, self._fixed, self._activity)
-        self._drift = DriftWatch(self._look_at)
+        self._drift = DriftWatch(self._look_at, lambda: self._activity.quiet)
 
     @property
     def capabilities(self) -> Capabilities:
@@ -400,7 +400,7 @@ class OvsDataPlane(DataPlane):
                 known = self._wiring.device_names()
             if known:
                 self._reattacher.bridge_lost(known)
-        wrong = what_is_wrong(self._settings.bridge, state, self._fixed.tunnels)
+        wrong = what_is_wrong(self._settings.bridge, state, self._fixed.tunnels, self._settings.agent)
         if self._programmer is not None and wrong:
             self._bring_up.look_again(wrong)
 

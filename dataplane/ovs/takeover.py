@@ -1,7 +1,8 @@
 """Whether the bridge can be taken over: which version of the pipeline stands on it. Pure.
 
 `external_ids:aca-pipeline` of the bridge names the version, `aca-pipeline-former` older ones of which flows may still
-stand, until they have been swept. Both are written in the transaction that makes sure of the bridge, before any flow.
+stand, until they have been swept. `aca-agent` names the agent that programs the bridge: the last one that was started.
+All are written in the transaction that makes sure of the bridge, before any flow.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from dataplane.ovs.ovsdb import BridgeState, OvsdbError
 from dataplane.ovs.pipeline.layout import FORMER_MARKS, HARMLESS_VERSIONS, PIPELINE_VERSION, Feature, cookie_range
 
 OWNER = "aca-owner"
+AGENT = "aca-agent"
 PIPELINE = "aca-pipeline"
 FORMER = "aca-pipeline-former"
 _UNMARKED = 1
@@ -64,6 +66,12 @@ def take_over(bridge: BridgeState | None) -> Takeover:
             f"{PIPELINE_VERSION}: nothing is touched, traffic goes on as it is; run a newer agent, or delete the bridge"
         )
     return Takeover(versions - {PIPELINE_VERSION})
+
+
+def other_agent(bridge: BridgeState | None, own: str) -> str:
+    """The name of the agent that has the bridge now, if that is not `own`; else empty."""
+    name = bridge.external_ids.get(AGENT, "") if bridge is not None else ""
+    return name if name != own else ""
 
 
 def _versions(texts: Iterable[str]) -> frozenset[int]:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import itertools
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from functools import cached_property
-from typing import Any, Protocol
+from typing import Any, TypeVar
 
 import pytest
 
@@ -16,6 +16,7 @@ from aca.goalstate.reply import problems
 from goalstate_proto import common_pb2, neighbor_pb2
 from goalstate_proto.goalstate_pb2 import GoalState, GoalStateV2
 from goalstate_proto.goalstateprovisioner_pb2 import GoalStateOperationReply
+from tests.conformance.backends import Backend
 from tests.conformance.network import (
     Nic,
     Rule,
@@ -30,177 +31,15 @@ from tests.conformance.network import (
     v1,
     v2,
 )
-from tests.lab import AgentProcess, Guest, GuestSpec, Host, LabError, wait_until
-from tests.lab.commands import attempt
-from tests.lab.netns import Namespace, delete_namespaces, namespaces_of
+from tests.conformance.report import ANSWER, INAPPLICABLE
+from tests.lab import AgentProcess, Guest, GuestSpec, Host, wait_until
+
+T = TypeVar("T")
 
 SETTLE = 5.0
 NETWORK_TYPE = "ACA_CONFORMANCE_NETWORK_TYPE"
 """Environment variable: what the scenarios' subnets are carried by, VXLAN or GENEVE, unless they say otherwise."""
 DELETION_ORDER = ("NEIGHBOR", "DHCP", "PORT", "ROUTER", "SUBNET", "VPC", "SECURITYGROUP", "GATEWAY")
-
-
-class Backend(Protocol):
-    """What scenarios must know of a data plane from outside."""
-
-    name: str
-
-    @property
-    def lacks(self) -> Mapping[str, str]:
-        """What it cannot do, each with the reason: geneve, crash, host (protection of)."""
-        ...
-
-    def footprint(self, host: Host) -> object:
-        """Everything the agent has made on the host, comparable: equal means nothing was added, lost or changed."""
-        ...
-
-    def attach_by_name(self, guest: Guest) -> None:
-        """Hand the guest's device to the data plane with nothing but its name to tell whose it is."""
-        ...
-
-    def crash(self, host: Host) -> None:
-        """Kill what forwards and start it again, without anything it had been told."""
-        ...
-
-    def cut_tunnels(self, host: Host) -> None:
-        """Take away what carries frames to other hosts, behind the agent's back."""
-        ...
-
-    def wipe(self, host: Host) -> None:
-        """Take away all that the agent has made on the host, behind its back."""
-        ...
-
-    def attached(self, guest: Guest) -> bool:
-        """Try to hand the guest's device to the data plane again. False if that cannot be done yet."""
-        ...
-
-
-class OvsBackend:
-    name = "ovs"
-    lacks: Mapping[str, str] = {
-        "host": "the lab's switch is in user space: the host's kernel sees what guests send as well",
-    }
-
-    def attach_by_name(self, guest: Guest) -> None:
-        guest.host.vsctl("add-port", guest.host.bridge, guest.device)
-
-    def crash(self, host: Host) -> None:
-        host.ovs.vswitchd.kill()
-        host.ovs.vswitchd.start()
-
-    def cut_tunnels(self, host: Host) -> None:
-        host.vsctl("del-port", host.bridge, "vxlan-aca", "--", "del-port", host.bridge, "geneve-aca")
-
-    def wipe(self, host: Host) -> None:
-        host.vsctl("del-br", host.bridge)
-
-    def attached(self, guest: Guest) -> bool:
-        if guest.host.bridge not in guest.host.vsctl("list-br").split():
-            return False
-        if guest.device not in guest.host.vsctl("list-ports", guest.host.bridge).split():
-            guest.attach()
-        return True
-
-    def footprint(self, host: Host) -> object:
-        """Flows with their cookies, groups, meters, and whose rows in OVSDB carry marks of ours."""
-        rows = json.loads(host.vsctl("--format=json", "--columns=name,type,options,external_ids", "list", "Interface"))
-        bridges = json.loads(host.vsctl("--format=json", "--columns=name,external_ids,other_config", "list", "Bridge"))
-        return {
-            "flows": host.flows(host.bridge, cookies=True),
-            "groups": sorted(host.ofctl("dump-groups", host.bridge).splitlines()[1:]),
-            "meters": sorted(host.ofctl("dump-meters", host.bridge).splitlines()[1:]),
-            "interfaces": sorted(json.dumps(_without_time(row)) for row in rows["data"]),
-            "bridges": sorted(json.dumps(row) for row in bridges["data"]),
-        }
-
-
-class NetlinkBackend:
-    name = "netlink"
-    _always_lacks: Mapping[str, str] = {
-        "crash": "the kernel forwards, there is no process to crash",
-    }
-
-    @cached_property
-    def lacks(self) -> Mapping[str, str]:
-        if kernel_has_geneve():
-            return self._always_lacks
-        return {**self._always_lacks, "geneve": "this kernel has no Geneve devices, and the data plane says so"}
-
-    def attach_by_name(self, guest: Guest) -> None:
-        """The device is there: nothing else is needed."""
-
-    def crash(self, host: Host) -> None:
-        raise LabError(self.lacks["crash"])
-
-    def cut_tunnels(self, host: Host) -> None:
-        _delete_devices(host, ("acv",))
-
-    def wipe(self, host: Host) -> None:
-        delete_namespaces(namespaces_of(f"{host.namespace.name}-r"))
-        _delete_devices(host, ("acb", "acv", "acl"))
-        host.run("nft", "flush", "ruleset")
-
-    def attached(self, guest: Guest) -> bool:
-        """The agent attaches it."""
-        return True
-
-    def footprint(self, host: Host) -> object:
-        """Devices with their masters, forwarding entries, addresses, neighbours and routes of bridges and routers,
-        namespaces, and the nftables ruleset. Guests' devices and the underlay are not the agent's."""
-        links = json.loads(host.run("ip", "-j", "-d", "link") or "[]")
-        guests = {link["ifname"] for link in links if link["ifname"].startswith("tap")}
-        names = {link["ifname"] for link in links} - {"lo", "uplink"} - guests
-        fdb = json.loads(host.run("bridge", "-j", "fdb") or "[]")
-        prefix = f"{host.namespace.name}-r-"
-        return {
-            "links": sorted(names),
-            "ports": sorted((link["ifname"], link["master"]) for link in links if "master" in link),
-            "fdb": sorted(
-                (one["ifname"], one["mac"], one.get("dst", ""), one.get("master", ""))
-                for one in fdb
-                # What the kernel itself adds for multicast, and for the addresses of the devices.
-                if (not one["mac"].startswith(("33:33:", "01:00:5e:")) and one.get("state") != "permanent")
-                or "dst" in one
-            ),
-            "routers": {name: _router_footprint(name) for name in namespaces_of(prefix.removesuffix("-"))},
-            "nft": sorted(_without_handles(host.run("nft", "list", "ruleset"))),
-        }
-
-
-def _delete_devices(host: Host, prefixes: tuple[str, ...]) -> None:
-    for name in sorted(host.devices()):
-        # With one device another may go; `ip` says so and is not asked twice.
-        if name.startswith(prefixes) and name in host.devices():
-            host.namespace.ip(f"link del {name}")
-
-
-def kernel_has_geneve() -> bool:
-    """Whether the kernel makes devices of the kinds that Geneve tunnels of the netlink data plane are made of."""
-    make = "ip link add gv0 type geneve external && ip link add gv1 type dummy"
-    return attempt(["unshare", "--net", "sh", "-c", make]).returncode == 0
-
-
-def _router_footprint(namespace: str) -> object:
-    router = Namespace(namespace)
-    addresses = json.loads(router.run("ip", "-j", "addr") or "[]")
-    return (
-        sorted((link["ifname"], link.get("address", "")) for link in addresses),
-        sorted((one["local"], one["prefixlen"]) for link in addresses for one in link["addr_info"]),
-        sorted(router.run("ip", "route", "show", "table", "all").splitlines()),
-        sorted(router.run("ip", "rule").splitlines()),
-    )
-
-
-def _without_handles(ruleset: str) -> list[str]:
-    """The lines of a ruleset, the elements of sets one by one, which have no order."""
-    lines = ruleset.replace(" = {", "\n").replace(",", "\n").replace("}", "\n").splitlines()
-    return [line.strip() for line in lines if line.strip()]
-
-
-def _without_time(row: list[Any]) -> list[Any]:
-    """External ids of an interface without the moment at which it was wired."""
-    name, kind, options, (tag, ids) = row
-    return [name, kind, options, [tag, [one for one in ids if one[0] != "aca-installed-ts"]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,6 +108,12 @@ class Site:
     def footprint(self) -> object:
         return self.backend.footprint(self.host)
 
+    def host_macs(self) -> list[str]:
+        """The MACs of the host's devices that guests are to be kept off."""
+        devices = json.loads(self.host.run("ip", "-j", "link"))
+        served = (one for one in devices if one["ifname"] != "lo" and self.backend.serves(one["ifname"]))
+        return sorted({one["address"] for one in served})
+
     def push(self, *states: State) -> Reply:
         """Tell the agent by stream, in the V2 form."""
         self.remember(states)
@@ -288,14 +133,23 @@ class Site:
 
     def program(self, *states: State) -> None:
         """push() of what must succeed."""
-        reply = self.push(*states)
-        assert not reply.troubles, reply.troubles
+        self.succeeds(self.push(*states))
+
+    def succeeds(self, reply: Reply) -> None:
+        """All is programmed. The data plane may hear of a device a moment later than of its port: that follows by
+        itself."""
+        late = [one for one in reply.troubles if (one[0], one[2]) == ("PORT", "PENDING") and "device tap" in one[3]]
+        assert [one for one in reply.troubles if one not in late] == []
+        for kind, name, _, reason in late:
+            wait_until(lambda k=kind, n=name: self.problem_of(k, n) is None, SETTLE, reason)  # type: ignore[misc]
 
     def problem(self, state: State) -> dict[str, Any] | None:
         """What `aca status` says is wrong with the resource now."""
-        wanted = (kind_of(state).replace("SECURITYGROUP", "SECURITYGROUP"), state.configuration.id)
+        return self.problem_of(kind_of(state), state.configuration.id)
+
+    def problem_of(self, kind: str, resource_id: str) -> dict[str, Any] | None:
         for one in self.agent.status()["problems"]:
-            if (one["kind"], one["id"]) == wanted:
+            if (one["kind"], one["id"]) == (kind, resource_id):
                 found: dict[str, Any] = one
                 return found
         return None
@@ -304,6 +158,10 @@ class Site:
         """Until `aca status` has nothing against the resource. Raises LabError."""
         name = f"{kind_of(state)} {state.configuration.id} programmed"
         wait_until(lambda: self.problem(state) is None, SETTLE, name)
+
+    def delete(self, state: State) -> None:
+        """Tell the agent to delete what it was told of. forget_all() asks again, which succeeds too."""
+        self.succeeds(Reply.of(self.agent.push_v1(v1(deletion(state)))))
 
     def forget_all(self) -> Reply:
         """Delete everything that the agent was told of."""
@@ -364,18 +222,41 @@ class Vpc:
 class Cloud:
     """Two sites and a controller that knows everything."""
 
-    def __init__(self, sites: Sequence[Site], numbers: Iterator[int]) -> None:
+    def __init__(self, sites: Sequence[Site], numbers: Iterator[int], note: Callable[[str, str], None]) -> None:
+        """`note` gets what is to be said of the scenario on this pair: the kind of remark (see report.py) and it."""
         self.network_type: int = common_pb2.NetworkType.Value(os.environ.get(NETWORK_TYPE, "VXLAN"))
         self.one, self.two = sites
         self.sites = tuple(sites)
         self.numbers = numbers
+        self._note = note
         self._guests: list[Guest] = []
 
     def needs(self, what: str, *sites: Site) -> None:
         """Skip the scenario, with the reason, if a data plane (of these sites, else of any) cannot do it."""
         for site in sites or self.sites:
             if what in site.backend.lacks:
-                pytest.skip(f"{site.backend.name}: {site.backend.lacks[what]}")
+                reason = f"{site.backend.name}: {site.backend.lacks[what]}"
+                self._note(INAPPLICABLE, reason)
+                pytest.skip(reason)
+
+    def refuses(self, what: str, named: str, *states: State, on: Sequence[Site] = ()) -> bool:
+        """True if a data plane lacks what these states ask for, and says so: the first of them is answered INVALID_ARG
+        with a reason that has `named` in it. A scenario ends then; there is nothing else to see.
+
+        Asked are both hosts, or those named; one that can do it must.
+        """
+        asked = on or self.sites
+        lacking = [site for site in asked if what in site.backend.lacks]
+        for site in lacking:
+            reply = site.push(*states)
+            assert reply.status(states[0]) == "INVALID_ARG", reply.statuses
+            assert named in reply.reason(states[0]), reply.reason(states[0])
+            self._note(ANSWER, f"{site.backend.name}: {site.backend.lacks[what]}")
+        if lacking:
+            for site in asked:
+                if site not in lacking:
+                    site.program(*states)
+        return bool(lacking)
 
     def vpc(self) -> Vpc:
         number = next(self.numbers)
@@ -389,14 +270,17 @@ class Cloud:
         return self.guests(nic, mtu=mtu, addressed=addressed, attach=attach)[0]
 
     def guests(self, *nics: Nic, mtu: int = 1450, addressed: bool = True, attach: bool = True) -> list[Guest]:
-        made = []
-        for nic in nics:
-            ips = tuple(subnet.with_length(address) for subnet, address in nic.addresses) if addressed else ()
-            gateway = nic.subnet.gateway if addressed else None
-            spec = GuestSpec(nic.id, nic.mac, ips, gateway, mtu)
-            made += self.site_of(nic).host.guests([spec], attach=attach)
-        self._guests += made
-        return made
+        made: dict[str, Guest] = {}
+        # A cloud may be one host twice.
+        for site in dict.fromkeys(self.sites):
+            specs = []
+            for nic in nics:
+                if self.site_of(nic) is site:
+                    ips = tuple(subnet.with_length(address) for subnet, address in nic.addresses) if addressed else ()
+                    specs.append(GuestSpec(nic.id, nic.mac, ips, nic.subnet.gateway if addressed else None, mtu))
+            made |= {guest.port_id: guest for guest in site.host.guests(specs, attach=attach)}
+        self._guests += made.values()
+        return [made[nic.id] for nic in nics]
 
     def announce(self, vpc: Vpc, *, router: Sequence[Subnet | tuple[Subnet, Sequence[Rule]]] = ()) -> list[State]:
         """Tell each host about the VPC as controllers do: all subnets, its own ports, everybody as a neighbour (the
@@ -411,8 +295,7 @@ class Cloud:
             common.append(router_state(f"router-of-{vpc.id}", router))
         for site, push in ((self.one, self.one.push_v1), (self.two, self.two.push)):
             ports = [port_state(nic) for nic in vpc.nics if nic.host_ip == site.ip]
-            reply = push(*common, *ports)
-            assert not reply.troubles, reply.troubles
+            site.succeeds(push(*common, *ports))
         return common
 
     def remove(self, guest: Guest) -> None:
@@ -421,8 +304,8 @@ class Cloud:
         guest.remove()
 
     def close(self) -> None:
-        for guest in self._guests:
-            guest.remove()
+        for site in self.sites:
+            site.host.remove([guest for guest in self._guests if guest.host is site.host])
         self._guests.clear()
 
 
@@ -436,6 +319,12 @@ def operation_name(number: int) -> str:
     return str(names.get(number, number))
 
 
+def together(*actions: Callable[[], T]) -> list[T]:
+    """What they return; all run at the same time, since most of a scenario's time is waiting for nothing to come."""
+    with ThreadPoolExecutor(max(len(actions), 1)) as pool:
+        return [done.result() for done in [pool.submit(action) for action in actions]]
+
+
 def numbers() -> Iterator[int]:
     return itertools.count(1)
 
@@ -445,6 +334,11 @@ def severed(guest: Guest, ip: str) -> bool:
     for a moment longer than it confirms a change."""
     eventually(lambda: guest.ping(ip, timeout=0.1).received == 0, f"{guest!r} does not reach {ip}")
     return guest.cannot_reach(ip, for_=0.3)
+
+
+def isolated(*ways: tuple[Guest, str]) -> bool:
+    """True if none of these guests gets an answer from the address beside it."""
+    return all(together(*(lambda g=guest, ip=ip: g.cannot_reach(ip, for_=0.3) for guest, ip in ways)))
 
 
 def eventually(condition: Callable[[], bool], what: str) -> None:

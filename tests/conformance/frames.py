@@ -25,15 +25,51 @@ def udp_frame(
 ) -> bytes:
     """UDP over IPv4 (no UDP checksum) from and to `port`."""
     udp = struct.pack("!HHHH", port, port, 8 + len(body), 0) + body
+    packet = ip_packet(from_ip, to_ip, socket.IPPROTO_UDP, udp, ttl=ttl, flags=0x4000 if df else 0)
+    return ethernet(to_mac, from_mac, 0x0800, packet)
+
+
+def fragments(
+    to_mac: str, from_mac: str, from_ip: str, to_ip: str, body: bytes, *, identification: int, port: int = 9
+) -> tuple[bytes, bytes]:
+    """A UDP datagram (RFC 791, 3.2) in two frames; the first ends in the middle of the body, at a multiple of 8."""
+    udp = struct.pack("!HHHH", port, port, 8 + len(body), 0) + body
+    cut = len(udp) // 16 * 8
+    parts = ((udp[:cut], 0x2000), (udp[cut:], cut // 8))
+    first, last = (
+        ethernet(
+            *(to_mac, from_mac, 0x0800),
+            ip_packet(from_ip, to_ip, socket.IPPROTO_UDP, part, flags=flags, identification=identification),
+        )
+        for part, flags in parts
+    )
+    return first, last
+
+
+def echo_request(to_mac: str, from_mac: str, from_ip: str, to_ip: str) -> bytes:
+    """A ping (RFC 792)."""
+    body = b"\x08\x00" + bytes(2) + b"\x00\x07\x00\x01" + b"are you there?!!"
+    body = body[:2] + checksum(body) + body[4:]
+    return ethernet(to_mac, from_mac, 0x0800, ip_packet(from_ip, to_ip, socket.IPPROTO_ICMP, body))
+
+
+def ip_packet(
+    from_ip: str, to_ip: str, protocol: int, body: bytes, *, ttl: int = 64, flags: int = 0, identification: int = 0
+) -> bytes:
+    """IPv4; `flags` is the 16-bit word of flags and fragment offset."""
     source, target = socket.inet_aton(from_ip), socket.inet_aton(to_ip)
     head = struct.pack(
-        "!BBHHHBBH4s4s", 0x45, 0, 20 + len(udp), 0, 0x4000 if df else 0, ttl, socket.IPPROTO_UDP, 0, source, target
+        "!BBHHHBBH4s4s", 0x45, 0, 20 + len(body), identification, flags, ttl, protocol, 0, source, target
     )
-    total = sum(struct.unpack("!10H", head))
+    return head[:10] + checksum(head) + head[12:] + body
+
+
+def checksum(data: bytes) -> bytes:
+    """RFC 1071, of data of even length."""
+    total = sum(struct.unpack(f"!{len(data) // 2}H", data))
     total = (total & 0xFFFF) + (total >> 16)
     total = (total & 0xFFFF) + (total >> 16)
-    head = head[:10] + struct.pack("!H", ~total & 0xFFFF) + head[12:]
-    return ethernet(to_mac, from_mac, 0x0800, head + udp)
+    return struct.pack("!H", ~total & 0xFFFF)
 
 
 def arp_frame(

@@ -69,8 +69,8 @@ class Subnet:
     network_type: int = common_pb2.VXLAN
 
     @property
-    def network(self) -> ipaddress.IPv4Network:
-        return ipaddress.IPv4Network(self.cidr)
+    def network(self) -> ipaddress.IPv4Network | ipaddress.IPv6Network:
+        return ipaddress.ip_network(self.cidr)
 
     @property
     def gateway(self) -> str:

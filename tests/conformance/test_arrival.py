@@ -30,8 +30,8 @@ def test_a_routed_neighbour_before_its_subnet_and_router(cloud: Cloud) -> None:
     )
 
     waiting = neighbor_state(b, layer=1)
-    reply = cloud.one.push(subnet_state(blue), port_state(a), waiting)
-    assert reply.status(port_state(a)) == "SUCCESS"
+    cloud.one.program(subnet_state(blue), port_state(a))
+    reply = cloud.one.push(waiting)
     assert reply.status(waiting) == "PENDING"
     assert green.id in reply.reason(waiting)
     assert "router" in reply.reason(waiting)
@@ -158,7 +158,7 @@ def test_a_port_whose_device_comes_later(cloud: Cloud) -> None:
     reply = cloud.one.push(subnet_state(net), state, port_state(b), *everybody)
     assert reply.status(state) == "PENDING"
     assert "device" in reply.reason(state)
-    assert reply.status(port_state(b)) == "SUCCESS"
+    cloud.one.wait_programmed(port_state(b))
     cloud.two.program(subnet_state(net), port_state(c), *everybody)
 
     cloud.guest(a)
@@ -223,8 +223,7 @@ def test_update_without_device_deletes_and_with_device_creates(cloud: Cloud) -> 
     cloud.one.program(subnet_state(net), port_state(b))
     for push in (cloud.one.push_v1, cloud.one.push):
         bound = port_state(a, operation=common_pb2.UPDATE)
-        reply = push(bound)
-        assert reply.status(bound) == "SUCCESS"
+        cloud.one.succeeds(push(bound))
         assert near.can_reach(a.ip)
         unbound = port_state(a, operation=common_pb2.UPDATE, device_id="", device_owner="")
         reply = push(unbound)
@@ -270,7 +269,7 @@ def test_two_ports_whose_devices_would_have_one_name(cloud: Cloud) -> None:
     guest, near = cloud.guests(a, b)
     for states in ([port_state(twin), port_state(a)], [port_state(a), port_state(twin)]):
         reply = cloud.one.push(subnet_state(net), port_state(b), *states)
-        assert reply.status(port_state(a)) == "SUCCESS"
+        cloud.one.wait_programmed(port_state(a))
         assert reply.status(port_state(twin)) == "PENDING"
         assert near.can_reach(a.ip)
         assert guest.ping(b.ip).received == 1

@@ -120,6 +120,7 @@ def victim(kind: str, net: Subnet, nic: Nic) -> State:
     ("kind", "change", "named"), [row[1:] for row in REFUSED], ids=[row[0] for row in REFUSED]
 )
 def test_is_refused(cloud: Cloud, kind: str, change: Callable[[Any], object], named: str) -> None:
+    """A field that is missing, malformed or out of its range, in any kind of state."""
     vpc = cloud.vpc()
     net, other = vpc.subnet("10.0.1.0/24"), vpc.subnet("10.0.2.0/24")
     good, bad = vpc.nic(cloud.two, net), vpc.nic(cloud.two, (other if kind == "subnet" else net, 40))

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import shutil
+import socket
+import struct
 
 import pytest
 
-from tests.conformance.cloud import Cloud
-from tests.conformance.network import deletion, dhcp_state, port_state, subnet_state
+from tests.conformance.cloud import Cloud, together
+from tests.conformance.frames import ethernet, ip_packet
+from tests.conformance.network import Nic, deletion, dhcp_state, port_state, subnet_state
 from tests.lab import CommandError, Guest
+from tests.lab.wire import mac_bytes
 
 pytestmark = [
     pytest.mark.lab,
@@ -29,7 +33,7 @@ def lease(guest: Guest, *options: str) -> dict[str, str]:
     script = guest.host.directory / f"{guest.device}-lease.sh"
     script.write_text(SCRIPT)
     script.chmod(0o755)
-    client = ("udhcpc", "-i", "eth0", "-n", "-q", "-f", "-t", "3", "-T", "1", "-s", str(script), *options)
+    client = ("udhcpc", "-i", "eth0", "-n", "-q", "-f", "-t", "2", "-T", "1", "-s", str(script), *options)
     try:
         output = guest.run(*client, timeout=20.0)
     except CommandError as error:
@@ -69,8 +73,9 @@ def test_no_binding_no_lease(cloud: Cloud) -> None:
     a, b = vpc.nic(cloud.one, net), vpc.nic(cloud.one, net)
     without, having = cloud.guests(a, b, addressed=False)
     cloud.one.program(subnet_state(net), port_state(a), port_state(b), dhcp_state(b))
-    assert lease(without) == {}
-    assert lease(having)["ip"] == b.ip
+    nothing, something = together(lambda: lease(without), lambda: lease(having))
+    assert nothing == {}
+    assert something["ip"] == b.ip
 
     cloud.one.program(deletion(dhcp_state(b)))
     having.namespace.ip("addr flush dev eth0")
@@ -99,6 +104,34 @@ def test_a_binding_that_changes(cloud: Cloud) -> None:
     new = a.but(addresses=((net, net.at(77)),))
     cloud.one.program(port_state(new), dhcp_state(new))
     assert lease(guest)["ip"] == net.at(77)
+
+
+def test_a_lease_is_renewed_at_the_server_itself(cloud: Cloud) -> None:
+    """By unicast (RFC 2131, 4.3.2, RENEWING), to an address that answers pings as well."""
+    vpc = cloud.vpc()
+    net = vpc.subnet("10.0.1.0/24")
+    a = vpc.nic(cloud.one, net)
+    guest = cloud.guest(a)
+    cloud.one.program(subnet_state(net), port_state(a), dhcp_state(a))
+    assert guest.ping(net.gateway).received == 1
+    with guest.capture() as capture:
+        guest.send_raw(renewal(a))
+        (answer,) = capture.frames(lambda f: f[23:24] == b"\x11", count=1, within=2.0)
+    assert answer[:6].hex(":") == a.mac
+    assert answer[6:12].hex(":") == net.gateway_mac
+    message = answer[42:]
+    assert message[:4] == b"\x02\x01\x06\x00"
+    assert message[16:20] == socket.inet_aton(a.ip)
+    assert b"\x35\x01\x05" in message[240:], "an acknowledgement"
+
+
+def renewal(nic: Nic) -> bytes:
+    """A request for the address that the interface has, to its gateway."""
+    message = b"\x01\x01\x06\x00" + b"\x12\x34\x56\x78" + bytes(4) + socket.inet_aton(nic.ip) + bytes(12)
+    message += mac_bytes(nic.mac).ljust(208, b"\0") + b"\x63\x82\x53\x63" + b"\x35\x01\x03" + b"\xff"
+    udp = struct.pack("!HHHH", 68, 67, 8 + len(message), 0) + message
+    packet = ip_packet(nic.ip, nic.subnet.gateway, socket.IPPROTO_UDP, udp)
+    return ethernet(nic.subnet.gateway_mac, nic.mac, 0x0800, packet)
 
 
 def test_a_client_hears_only_its_own_server(cloud: Cloud) -> None:

@@ -115,7 +115,7 @@ def test_traceroute_shows_the_gateway(cloud: Cloud) -> None:
             probe = udp_frame(source.subnet.gateway_mac, source.mac, source.ip, target.ip, b"hop", ttl=ttl, port=33434)
             with guests[source].capture() as capture:
                 guests[source].send_raw(probe)
-                (error,) = capture.frames(lambda f: f[12:14] == b"\x08\x00" and f[23] == 1, count=1, within=2.0)
+                (error,) = capture.frames(lambda f: f[12:14] == b"\x08\x00" and f[23] == 1, count=1, within=5.0)
             hops.append((error[34], ".".join(map(str, error[26:30]))))
         assert hops == [(11, source.subnet.gateway), (3, target.ip)]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.conformance.cloud import Cloud, eventually
+from tests.conformance.cloud import Cloud, eventually, severed
 from tests.conformance.network import State, neighbor_state, port_state, router_state, subnet_state
 
 pytestmark = pytest.mark.lab
@@ -46,8 +46,7 @@ def test_traffic_flows_while_the_agent_is_gone(cloud: Cloud) -> None:
 
     cloud.one.agent.start()
     cloud.one.agent.wait_ready()
-    reply = cloud.one.push(*town.states)
-    assert not reply.troubles, reply.troubles
+    cloud.one.program(*town.states)
     assert town.all_reached()
 
 
@@ -58,8 +57,20 @@ def test_the_switch_crashes(cloud: Cloud) -> None:
     cloud.one.backend.crash(cloud.one.host)
     assert town.all_reached()
     cloud.one.agent.wait_ready()
-    reply = cloud.one.push(*town.states)
-    assert not reply.troubles, reply.troubles
+    cloud.one.program(*town.states)
+
+
+def test_the_underlay_goes_down_and_up(cloud: Cloud) -> None:
+    """Guests of one host go on, the others come back by themselves."""
+    town = Town(cloud)
+    assert town.all_reached()
+    cloud.one.host.underlay_down()
+    try:
+        assert severed(town.guests[0], town.nics[2].ip)
+        assert town.guests[0].can_reach(town.nics[1].ip)
+    finally:
+        cloud.one.host.underlay_up()
+    assert town.all_reached()
 
 
 def test_the_tunnels_are_deleted_by_hand(cloud: Cloud) -> None:

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from goalstate_proto import common_pb2, neighbor_pb2
-from tests.conformance.cloud import SETTLE, Backend, Cloud, Site, Vpc, eventually
+from tests.conformance.backends import Backend
+from tests.conformance.cloud import SETTLE, Cloud, Site, Vpc, eventually
 from tests.conformance.network import (
     Nic,
     State,
@@ -21,6 +22,7 @@ from tests.conformance.network import (
     router_state,
     subnet_state,
 )
+from tests.conformance.region import Region
 from tests.lab import Lab
 from tests.lab.controller import Controller, promise
 from tests.lab.wire import arp_request
@@ -29,8 +31,8 @@ pytestmark = pytest.mark.lab
 
 
 @pytest.fixture(scope="module")
-def asked_by_all(pair_lab: Lab) -> Iterator[Controller]:
-    with Controller(pair_lab.directory / "controller.sock") as running:
+def asked_by_all(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Controller]:
+    with Controller(tmp_path_factory.mktemp("controller") / "controller.sock") as running:
         yield running
 
 
@@ -43,20 +45,17 @@ def controller(asked_by_all: Controller) -> Controller:
 
 
 @pytest.fixture(scope="module")
-def sites(pair_lab: Lab, backends: tuple[Backend, Backend], asked_by_all: Controller) -> Iterator[tuple[Site, Site]]:
-    """Two hosts whose agents have a controller to ask."""
-    hosts = [pair_lab.host(f"h{n}", dataplane=backend.name) for n, backend in enumerate(backends, 1)]
-    settings: dict[str, Any] = {
+def region(
+    tmp_path_factory: pytest.TempPathFactory, backends: tuple[Backend, Backend], asked_by_all: Controller
+) -> Iterator[Region]:
+    """Hosts whose agents have a controller to ask."""
+    settings = {
         "controller": {"addresses": [asked_by_all.target]},
         "on_demand": {"negative_s": 60.0, "deadline_s": 3.0},
     }
-    agents = [host.agent(settings) for host in hosts]
-    for agent in agents:
-        agent.wait_ready()
-    one, two = (Site(host, agent, backend) for host, agent, backend in zip(hosts, agents, backends, strict=True))
-    yield one, two
-    for agent in agents:
-        assert agent.running, f"{agent!r} did not survive\n{agent.log_tail()}"
+    opened = Region(lambda: Lab(tmp_path_factory.mktemp("pair"), "lab"), backends, settings)
+    yield opened
+    opened.close()
 
 
 def counts(site: Site) -> dict[str, int]:

@@ -275,6 +275,29 @@ def test_an_id_that_stands_twice_in_one_message(cloud: Cloud) -> None:
     assert guest.can_reach(b.ip)
 
 
+def test_a_port_that_is_deleted_and_made_anew_in_one_message(cloud: Cloud) -> None:
+    """With the same id in another VPC."""
+    old, new = cloud.vpc(), cloud.vpc()
+    net, other = old.subnet("10.0.1.0/24"), new.subnet("10.0.1.0/24")
+    a, b, c, d = (vpc.nic(site, subnet) for vpc, subnet in ((old, net), (new, other)) for site in cloud.sites)
+    guest, left, near, far = cloud.guests(a, b, c, d)
+    cloud.announce(old)
+    cloud.announce(new)
+    assert guest.ping(b.ip).received == 1
+
+    moved = a.but(vpc_id=new.id, mac="aa:bb:cc:dd:ee:03", addresses=((other, other.at(77)),))
+    cloud.one.succeeds(cloud.one.push_v1(deletion(port_state(a)), port_state(moved)))
+    cloud.two.succeeds(cloud.two.push_v1(deletion(neighbor_state(a)), neighbor_state(moved)))
+    guest.set_mac(moved.mac)
+    guest.remove_ip(net.with_length(a.ip))
+    guest.add_ip(other.with_length(moved.ip))
+    for one, nic in ((near, c), (far, d)):
+        assert one.ping(moved.ip, count=2).received == 2
+        assert guest.ping(nic.ip).received == 1
+    assert left.arp(moved.ip, within=0.3) is None
+    assert left.arp(a.ip, within=0.3) is None
+
+
 def test_a_port_of_two_addresses_as_two_states(cloud: Cloud) -> None:
     """How V1 controllers send a port with several addresses."""
     vpc = cloud.vpc()
@@ -284,7 +307,8 @@ def test_a_port_of_two_addresses_as_two_states(cloud: Cloud) -> None:
     cloud.one.program(subnet_state(net), port_state(a))
     states = [port_state(both.but(addresses=(one,))) for one in both.addresses]
     reply = cloud.one.push_v1(*states)
-    assert [status for *_, status in reply.statuses] == ["SUCCESS", "SUCCESS"]
+    assert len(reply.statuses) == 2
+    cloud.one.succeeds(reply)
     for _, address in both.addresses:
         assert guest.ping(address).received == 1
     assert owner.ping(a.ip).received == 1
@@ -301,8 +325,9 @@ def test_several_messages_on_one_stream(cloud: Cloud) -> None:
     cloud.one.remember(states)
     replies = cloud.one.agent.push_v2(v2(), *map(v2, states), v2())
     assert [len(reply.operation_statuses) for reply in replies[::4]] == [0, 0]
-    assert not any(Reply.of(reply).troubles for reply in replies)
     assert len(replies) == 5
+    for reply in replies:
+        cloud.one.succeeds(Reply.of(reply))
     assert guest.can_reach(b.ip)
 
 
@@ -312,6 +337,7 @@ def test_replies_say_what_they_must(cloud: Cloud) -> None:
     a, b = vpc.nic(cloud.one, net), vpc.nic(cloud.two, net)
     cloud.guests(a)
     states: list[State] = [subnet_state(net), port_state(a), neighbor_state(b)]
+    cloud.one.program(subnet_state(net), port_state(a, pairs=[("10.0.1.200", "")]))
     cloud.one.remember(states)
     message = v1(*states)
     message.format_version = 101

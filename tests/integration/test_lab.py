@@ -62,6 +62,27 @@ print(lab.prefix, running.pid, host.ovs.ovsdb.pid, host.ovs.vswitchd.pid, flush=
 time.sleep(60)
 """
 
+# The same with a netlink host: what the agent has made, and what a guest runs, is in no pid file.
+NETLINK_VICTIM = """
+import subprocess, sys, time
+from pathlib import Path
+from tests.conformance.network import Nic, Subnet, port_state, router_state, subnet_state, v1
+from tests.lab import Lab
+lab = Lab(Path(sys.argv[1]), "lab")
+lab.__enter__()
+host = lab.host("h1", dataplane="netlink")
+agent = host.agent()
+agent.wait_ready(60)
+net = Subnet("net", "vpc", "10.0.0.0/24", "02:00:00:00:00:ff", 7)
+nic = Nic("port-1", "vpc", "02:00:00:00:00:01", host.underlay_ip, ((net, "10.0.0.5"),))
+guest = host.guest(nic.id, mac=nic.mac)
+sleeper = subprocess.Popen(guest.namespace.argv("sleep", "60"), stdout=subprocess.DEVNULL)
+lab.wait(lambda: b"sleep" in Path(f"/proc/{sleeper.pid}/cmdline").read_bytes()[:6], 5.0, "sleep")
+agent.push_v1(v1(subnet_state(net), router_state("router", [net]), port_state(nic)))
+print(lab.prefix, agent.pid, sleeper.pid, flush=True)
+time.sleep(60)
+"""
+
 
 def switch(host: Host) -> None:
     """A plain learning switch as the integration bridge."""
@@ -361,6 +382,38 @@ def test_the_lab_of_a_dead_process_is_removed(tmp_path: Path, lab: Lab) -> None:
     assert lab.hosts["h1"].ovs.vswitchd.running, "a living lab is left alone"
 
 
+@pytest.mark.parametrize("how", ["next-lab", "clean"])
+def test_what_a_dead_process_left_on_a_netlink_host_is_removed(tmp_path: Path, how: str) -> None:
+    (tmp_path / "victim").mkdir()
+    victim = subprocess.Popen(
+        [sys.executable, "-c", NETLINK_VICTIM, str(tmp_path / "victim")],
+        cwd=REPOSITORY,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert victim.stdout is not None
+        prefix, *numbers = victim.stdout.readline().split()
+        processes = [int(number) for number in numbers]
+        assert all(alive(pid) for pid in processes)
+        assert len(namespaces_of(prefix)) == 4, "fabric, host, guest and the router that the agent has made"
+    finally:
+        victim.send_signal(signal.SIGKILL)
+        victim.communicate(timeout=10)
+
+    # Whatever starts a lab on this machine meanwhile may have removed it already.
+    if how == "next-lab":
+        with Lab(tmp_path, "next"):
+            pass
+    else:
+        clean = [sys.executable, "-m", "tests.lab", "clean", prefix]
+        subprocess.run(clean, cwd=REPOSITORY, check=True, timeout=30)
+    assert namespaces_of(prefix) == []
+    assert not any(alive(pid) for pid in processes)
+    assert prefix not in {record.prefix for record in records()}
+    assert running_with(tmp_path / "victim") == []
+
+
 def test_a_kept_lab_outlives_its_process_until_it_is_cleaned(tmp_path: Path) -> None:
     script = (
         "import sys; from pathlib import Path; from tests.lab import Lab\n"
@@ -400,6 +453,7 @@ def test_an_agent_process(lab: Lab, tmp_path: Path) -> None:
         "admin": {"socket": str(host.admin_socket)},
         "dataplane": {
             "kind": "ovs",
+            "port_namespace_prefix": f"{host.namespace.name}-p-",
             "ovs": {
                 "run_directory": str(host.rundir),
                 "database": host.db_socket,

@@ -17,6 +17,7 @@ from dataplane.ovs.openflow.actions import apply_actions, goto_table
 from dataplane.ovs.openflow.errors import OpenFlowError
 from dataplane.ovs.openflow.messages import FlowStat, PacketIn
 from dataplane.ovs.openflow.programmer import FlowProgrammer, ProgrammerError, ProgrammerLost
+from dataplane.ovs.remote import Remote
 from tests.lab import Host, Lab
 
 pytestmark = pytest.mark.lab
@@ -45,7 +46,7 @@ class Client:
         self.lost_event = threading.Event()
         self.answer: Callable[[PacketIn], None] = lambda _: None
         self.programmer = FlowProgrammer(
-            path,
+            Remote.local(path),
             on_packet_in=self._packet,
             on_lost=self._lost,
             connect_timeout=10.0,
@@ -412,7 +413,7 @@ def test_a_bridge_that_does_not_speak_our_version_is_named(host: Host) -> None:
     host.vsctl("add-br", "br-old", "--", "set", "bridge", "br-old", "datapath_type=netdev", "protocols=OpenFlow13")
     try:
         programmer = FlowProgrammer(
-            host.rundir / "br-old.mgmt", on_packet_in=print, on_lost=print, connect_timeout=WAIT
+            Remote.local(host.rundir / "br-old.mgmt"), on_packet_in=print, on_lost=print, connect_timeout=WAIT
         )
         with pytest.raises(ProgrammerError, match=r"br-old.*(1.4|HELLO_FAILED)"):
             programmer.start()

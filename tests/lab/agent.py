@@ -103,7 +103,8 @@ class AgentProcess:
         self.log = host.directory / "agent.log"
         self.target = target_of(self.config["grpc"]["listen"])
         self._pidfile = host.directory / "agent.pid"
-        self._command = tuple(command)
+        self.command = tuple(command)
+        """May be changed between two starts."""
         self._process: subprocess.Popen[bytes] | None = None
         self._channel: Any = None
         host.owns(self)
@@ -117,7 +118,7 @@ class AgentProcess:
         self.config_file.write_text(dumps(self.config))
         # Settings of whoever runs the tests are none of the agent's.
         inherited = {name: value for name, value in environment().items() if not name.startswith("ACA_")}
-        command = (*self._command, "run", "--config", str(self.config_file))
+        command = (*self.command, "run", "--config", str(self.config_file))
         # The namespaces that an agent makes outlive it only if it shares our mounts, which `ip netns exec` prevents.
         argv = self.host.namespace.entering(*command)
         with self.log.open("ab") as log:

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from tests.lab.commands import LabError
 from tests.lab.guests import GuestSpec, plug
-from tests.lab.netns import Namespace, delete_namespaces
-from tests.lab.ping import PingResult, RunningPing, ping, reachable
+from tests.lab.netns import Namespace
+from tests.lab.ping import PingResult, RunningPing, ping, reachable, replies_within
 from tests.lab.wire import Capture, resolve, send_frame
 
 if TYPE_CHECKING:
@@ -71,14 +71,7 @@ class Guest:
 
     def remove(self) -> None:
         """Detach, delete the wire and the namespace."""
-        for running in self._pings:
-            running.kill()
-        self.host.forget(self)
-        if self.host.has_ovs:
-            self.detach()
-        if self.device in self.host.devices():
-            self.unplug()
-        delete_namespaces([self.namespace.name])
+        self.host.remove([self])
 
     def link_down(self) -> None:
         """Take eth0 down: the host's end loses its carrier."""
@@ -137,8 +130,7 @@ class Guest:
 
     def cannot_reach(self, ip: str, for_: float = 1.0) -> bool:
         """True if no ping is answered for so many seconds. Raises LabError if the guest could not even send."""
-        interval = 0.1
-        result = self.ping(ip, count=max(int(for_ / interval), 1), timeout=0.3, interval=interval)
+        result = replies_within(self.namespace, ip, for_)
         if result.sent == 0:
             raise LabError(f"{self!r} sent nothing to {ip}:\n{result.output}")
         return result.received == 0

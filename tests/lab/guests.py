@@ -75,3 +75,8 @@ def attach_arguments(bridge: str, specs: Sequence[GuestSpec]) -> list[str]:
         arguments += ["--", "set", "Interface", spec.tap, f"external_ids:iface-id={spec.port_id}"]
         arguments += [f"external_ids:attached-mac={spec.mac}", "external_ids:iface-status=active"]
     return arguments
+
+
+def detach_arguments(bridge: str, specs: Sequence[GuestSpec]) -> list[str]:
+    """The arguments of ovs-vsctl that take the guests' devices from a bridge; those that are not on it are ignored."""
+    return [word for spec in specs for word in ("--", "--if-exists", "del-port", bridge, spec.tap)]

@@ -8,14 +8,16 @@ from typing import TYPE_CHECKING, Any
 from tests.lab.agent import AgentProcess
 from tests.lab.commands import LabError
 from tests.lab.guest import Guest
-from tests.lab.guests import GuestSpec, attach_arguments, plug
-from tests.lab.netns import Namespace, create_namespaces
+from tests.lab.guests import GuestSpec, attach_arguments, detach_arguments, plug
+from tests.lab.netns import Namespace, create_namespaces, delete_namespaces
 from tests.lab.ovs import Ovs
 from tests.lab.wire import Capture
 
 if TYPE_CHECKING:
     from tests.lab.lab import Lab
 
+LEAVING = 1017
+"""The device group of wires that are being deleted; the number means nothing."""
 FLOW_COOKIE = re.compile(r"\bcookie=[^ ,]*,? ?")
 
 
@@ -99,7 +101,7 @@ class Host:
 
     def devices(self) -> set[str]:
         """The names of the network devices in the host's namespace."""
-        lines = self.run("cat", "/proc/net/dev").splitlines()[2:]
+        lines = self.namespace.call(Path("/proc/thread-self/net/dev").read_text).splitlines()[2:]
         return {line.partition(":")[0].strip() for line in lines}
 
     def capture(self, device: str = "uplink", *, outgoing: bool = False) -> Capture:
@@ -112,6 +114,23 @@ class Host:
 
     def underlay_up(self) -> None:
         self.namespace.ip("link set uplink up")
+
+    @property
+    def underlay_device(self) -> str:
+        """The device that has the underlay address."""
+        return "br-phy" if self.has_ovs else "uplink"
+
+    def move_underlay(self, address: str) -> None:
+        """Take another underlay address (172.16.0.0/24); the old one is gone. The others' switches know its MAC."""
+        device = self.underlay_device
+        self.namespace.ip(f"addr del {self.underlay_ip}/24 dev {device}", f"addr add {address}/24 dev {device}")
+        self.underlay_ip = address
+        others = [other for other in self.lab.hosts.values() if other is not self]
+        for other in others:
+            if other.has_ovs:
+                other.know_underlay([self])
+        if self.has_ovs:
+            self.know_underlay(others)
 
     # -- guests
 
@@ -154,13 +173,23 @@ class Host:
     def detach(self, guest: Guest) -> None:
         """Take back what attach() told; fine if it was not told."""
         if self.has_ovs:
-            self.vsctl("--if-exists", "del-port", self.bridge, guest.device)
+            self.vsctl(*detach_arguments(self.bridge, [guest.spec])[1:])
         elif self.dataplane == "netlink" and guest.device in self.devices():
             self.namespace.ip(f"link set {guest.device} alias nobody")
 
-    def forget(self, guest: Guest) -> None:
-        """For Guest.remove()."""
-        self._guests.remove(guest)
+    def remove(self, guests: Sequence[Guest]) -> None:
+        """Detach guests, delete their wires and namespaces, all at once. Raises CommandError."""
+        for guest in guests:
+            guest.kill_pings()
+            self._guests.remove(guest)
+        if guests and self.has_ovs:
+            self.vsctl(*detach_arguments(self.bridge, [guest.spec for guest in guests])[1:])
+        here = self.devices()
+        lines = [f"link set {guest.device} group {LEAVING}" for guest in guests if guest.device in here]
+        if lines:
+            # One by one each would wait for the kernel's grace period (16 ms).
+            self.namespace.ip(*lines, f"link del group {LEAVING}")
+        delete_namespaces(guest.namespace.name for guest in guests)
 
     # -- the agent
 
@@ -191,6 +220,14 @@ class Host:
             )
             return
         self._ovs.create()
+        self._add_underlay_bridge()
+
+    def wipe_database(self) -> None:
+        """Lose the switch's database. What the host itself needs of the switch is set up again, as at boot."""
+        self.ovs.wipe()
+        self._add_underlay_bridge()
+
+    def _add_underlay_bridge(self) -> None:
         self.vsctl(
             *("add-br", "br-phy", "--", "set", "bridge", "br-phy", "datapath_type=netdev"),
             *("fail_mode=standalone", f"other_config:hwaddr={self.underlay_mac}"),

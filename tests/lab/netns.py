@@ -8,6 +8,7 @@ import socket
 import struct
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
@@ -91,6 +92,18 @@ def namespaces_of(prefix: str) -> list[str]:
     if not NETNS_DIRECTORY.exists():
         return []
     return sorted(p.name for p in NETNS_DIRECTORY.iterdir() if p.name.startswith(f"{prefix}-"))
+
+
+def inhabitants(names: Iterable[str]) -> list[int]:
+    """The pids of the processes in these namespaces, this one excepted; names that are not there are ignored."""
+    inodes = {(NETNS_DIRECTORY / name).stat().st_ino for name in names if (NETNS_DIRECTORY / name).exists()}
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        # Gone meanwhile, or a zombie, which is nowhere.
+        with suppress(OSError):
+            if (process / "ns" / "net").stat().st_ino in inodes and int(process.name) != os.getpid():
+                found.append(int(process.name))
+    return found
 
 
 def in_namespaces(namespaces: Sequence[Namespace], action: Callable[[Namespace], T]) -> list[T]:

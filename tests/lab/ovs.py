@@ -11,6 +11,13 @@ from tests.lab.processes import Daemon
 
 SCHEMA = Path("/usr/share/openvswitch/vswitch.ovsschema")
 OPENFLOW = "OpenFlow14"
+# As distributions start it: what `ovs-vsctl set-manager` and `set-ssl` say counts.
+FROM_THE_DATABASE = (
+    "--remote=db:Open_vSwitch,Open_vSwitch,manager_options",
+    "--private-key=db:Open_vSwitch,SSL,private_key",
+    "--certificate=db:Open_vSwitch,SSL,certificate",
+    "--ca-cert=db:Open_vSwitch,SSL,ca_cert",
+)
 
 
 class Ovs:
@@ -21,16 +28,28 @@ class Ovs:
         self.db_socket = f"unix:{directory}/db.sock"
         self.env = dict.fromkeys(("OVS_RUNDIR", "OVS_LOGDIR", "OVS_DBDIR", "OVS_SYSCONFDIR"), str(directory))
         self.ovsdb = self._daemon(
-            namespace, "ovsdb-server", [f"{directory}/conf.db", f"--remote=p{self.db_socket}"], lambda: None
+            namespace,
+            "ovsdb-server",
+            [f"{directory}/conf.db", f"--remote=p{self.db_socket}", *FROM_THE_DATABASE],
+            lambda: None,
         )
         self.vswitchd = self._daemon(namespace, "ovs-vswitchd", [self.db_socket], after_switch_start)
 
     def create(self) -> None:
         """Make the database and start both daemons. Raises CommandError."""
+        self._create_database()
+        self.vswitchd.start()
+
+    def wipe(self) -> None:
+        """Lose the database: an empty one takes its place while the switch runs. Raises CommandError."""
+        self.ovsdb.kill()
+        Path(self.directory, "conf.db").unlink()
+        self._create_database()
+
+    def _create_database(self) -> None:
         run(["ovsdb-tool", "create", f"{self.directory}/conf.db", str(SCHEMA)], env=self.env)
         self.ovsdb.start()
         self.vsctl("--no-wait", "init")
-        self.vswitchd.start()
 
     def vsctl(self, *args: str) -> str:
         """Run ovs-vsctl; it waits for the switch unless the switch does not run. Raises CommandError."""

@@ -1,6 +1,7 @@
 """Ping: one shot with a result, or running in the background with a trace at the end."""
 
 import itertools
+import math
 import re
 import signal
 import subprocess
@@ -73,23 +74,36 @@ def ping(
 ) -> PingResult:
     """Send `count` echo requests and wait `timeout` s for the last reply; `size` is the ICMP payload in bytes.
 
-    No reply is a result, not an error. Raises CommandError if ping itself hangs.
+    Several are waited for up to a whole second longer. No reply is a result, not an error. Raises CommandError if ping
+    itself hangs.
     """
     options = ["-n", "-c", str(count), "-W", f"{timeout:g}", "-i", f"{interval:g}"]
+    # Once it has one reply, ping(8) waits for others only twice as long as that took: no time on a busy machine.
+    # With -w it goes on until there are as many replies as asked for. Those to further requests are not counted, and
+    # tell that what was not answered before them is lost.
+    options += ["-w", str(math.ceil(timeout + count * interval))] if count > 1 else []
     options += ["-s", str(size)] if size is not None else []
     options += ["-M", "do"] if df else []
     options += ["-t", str(ttl)] if ttl is not None else []
     limit = count * interval + timeout + 15.0
-    return parse_result(attempt(namespace.argv("ping", *options, ip), timeout=limit).stdout)
+    return parse_result(attempt(namespace.argv("ping", *options, ip), timeout=limit).stdout, count)
 
 
-def parse_result(output: str) -> PingResult:
+def replies_within(namespace: Namespace, ip: str, seconds: float, interval: float = 0.1) -> PingResult:
+    """Send echo requests for so long, and wait a little for a reply if there was none. Raises CommandError."""
+    count = max(int(seconds / interval), 1)
+    options = ["-n", "-c", str(count), "-W", "0.3", "-i", f"{interval:g}"]
+    return parse_result(attempt(namespace.argv("ping", *options, ip), timeout=seconds + 15.0).stdout, count)
+
+
+def parse_result(output: str, count: int) -> PingResult:
+    """What became of the first `count` requests."""
     summary = SUMMARY.search(output)
-    replies = list(REPLY.finditer(output))
+    replies = [m for m in REPLY.finditer(output) if int(m["seq"]) <= count]
     firsts = [m for m in replies if not m["again"]]
     return PingResult(
-        sent=int(summary[1]) if summary else 0,
-        received=int(summary[2]) if summary else 0,
+        sent=min(int(summary[1]), count) if summary else 0,
+        received=len(firsts),
         rtts=tuple(float(m["rtt"]) for m in firsts),
         ttls=tuple(int(m["ttl"]) for m in firsts),
         duplicates=len(replies) - len(firsts),

@@ -37,10 +37,10 @@ def is_ours(pid: int, directory: Path) -> bool:
 
 
 def end_processes(
-    pids: Iterable[int], directory: Path, with_signal: signal.Signals, within: float = END_TIMEOUT
+    pids: Iterable[int], ours: Callable[[int], bool], with_signal: signal.Signals, within: float = END_TIMEOUT
 ) -> None:
-    """Signal processes of the lab in `directory`, all at once, and wait for their end; those that are not ours or
-    gone already are left out. Raises LabError if one goes on.
+    """Signal processes, all at once, and wait for their end; those that are not ours or gone already are left out.
+    Raises LabError if one goes on.
 
     A pidfd is held from before the check, so a reused pid cannot be hit.
     """
@@ -50,7 +50,7 @@ def end_processes(
             with suppress(ProcessLookupError):
                 fd = os.pidfd_open(pid)
                 stack.callback(os.close, fd)
-                if is_ours(pid, directory):
+                if ours(pid):
                     signal.pidfd_send_signal(fd, with_signal)
                     signalled[pid] = fd
         for pid, fd in signalled.items():
@@ -121,4 +121,4 @@ class Daemon:
     def _end(self, with_signal: signal.Signals) -> None:
         pid = recorded_pid(self.pidfile)
         if pid is not None:
-            end_processes([pid], self._directory, with_signal)
+            end_processes([pid], lambda pid: is_ours(pid, self._directory), with_signal)

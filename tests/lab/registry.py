@@ -2,7 +2,8 @@
 
 Each lab has one record in REGISTRY: the owner's pid and start time, the lab's prefix and its directory. A record is
 written before the first namespace and deleted after the last, so nothing of ours exists without one. Processes are
-ended only if a pid file in the lab's directory names them and their command line mentions that directory.
+ended only if a pid file in the lab's directory names them and their command line mentions that directory, or if they
+are in one of the lab's namespaces.
 """
 
 import fcntl
@@ -17,8 +18,8 @@ from pathlib import Path
 import psutil
 
 from tests.lab.commands import LabError
-from tests.lab.netns import delete_namespaces, namespaces_of
-from tests.lab.processes import end_processes, recorded_processes
+from tests.lab.netns import delete_namespaces, inhabitants, namespaces_of
+from tests.lab.processes import end_processes, is_ours, recorded_processes
 
 REGISTRY = Path("/run/aca-lab")
 LABS_PER_PROCESS = 1000
@@ -85,10 +86,13 @@ def records() -> list[Record]:
 
 
 def remove(record: Record) -> None:
-    """End the lab's recorded processes, delete its namespaces, then its record. Its directory (logs) stays."""
+    """End the lab's processes, delete its namespaces, then its record. Its directory (logs) stays."""
     directory = Path(record.directory)
-    end_processes(recorded_processes(directory), directory, signal.SIGKILL)
-    delete_namespaces(namespaces_of(record.prefix))
+    end_processes(recorded_processes(directory), lambda pid: is_ours(pid, directory), signal.SIGKILL)
+    names = namespaces_of(record.prefix)
+    # What a guest ran, or what died before its pid was written down: a namespace lives as long as they do.
+    end_processes(inhabitants(names), lambda pid: pid in inhabitants(names), signal.SIGKILL)
+    delete_namespaces(names)
     record.path.unlink(missing_ok=True)
 
 

@@ -82,7 +82,12 @@ def test_every_setting_can_be_given_in_each_of_the_three_ways(tmp_path: Path) ->
         "dataplane.kind": ("ovs", "ovs"),
         "dataplane.default_network_type": ("geneve", "geneve"),
         "dataplane.ovs.run_directory": ("/r", Path("/r")),
-        "dataplane.ovs.database": ("tcp:192.0.2.1:6640", "tcp:192.0.2.1:6640"),
+        "dataplane.ovs.database": ("tcp:127.0.0.1:6640", "tcp:127.0.0.1:6640"),
+        "dataplane.ovs.openflow": ("tcp:[::1]:6653", "tcp:[::1]:6653"),
+        "dataplane.ovs.tls_ca": ("/etc/ca", Path("/etc/ca")),
+        "dataplane.ovs.tls_certificate": ("/etc/c", Path("/etc/c")),
+        "dataplane.ovs.tls_key": ("/etc/k", Path("/etc/k")),
+        "dataplane.ovs.tls_peer_name": ("h1.example", "h1.example"),
         "dataplane.ovs.bridge": ("br0", "br0"),
         "dataplane.ovs.datapath_type": ("netdev", "netdev"),
         "dataplane.make_devices": ("tap", "tap"),
@@ -189,7 +194,7 @@ def test_variables_that_are_no_settings_of_ours_are_left_alone() -> None:
         ("ACA_DATAPLANE__KIND", "abacus", "must be 'ovs'"),
         ("ACA_DATAPLANE__DEFAULT_NETWORK_TYPE", "gre", "'vxlan' or 'geneve'"),
         ("ACA_DATAPLANE__OVS__BRIDGE", "a-name-of-16-byt", "1 to 15 bytes"),
-        ("ACA_DATAPLANE__OVS__DATABASE", "/db.sock", "unix:PATH or tcp:"),
+        ("ACA_DATAPLANE__OVS__DATABASE", "/db.sock", "unix:PATH, tcp:ADDRESS:PORT or ssl:"),
         ("ACA_DATAPLANE__MAKE_DEVICES", "maybe", "'no', 'tap' or 'veth'"),
         ("ACA_LOG__LEVEL", "loud", "'debug', 'info', 'warning' or 'error'"),
     ],
@@ -229,6 +234,56 @@ def test_the_example_configuration_shows_every_setting_with_its_default(tmp_path
     keys = re.findall(r"^(?:# )?(\w+) = ", example, flags=re.MULTILINE)
     assert sorted(keys) == sorted(info.path[-1] for info in setting_infos())
     assert load_settings(EXAMPLE, {}).host.addresses == ("192.0.2.11",)
+
+
+RESCUE = {
+    **ADDRESS,
+    "ACA_DATAPLANE__OVS__DATABASE": "ssl:192.0.2.11:6640",
+    "ACA_DATAPLANE__OVS__OPENFLOW": "ssl:192.0.2.11:6653",
+    "ACA_DATAPLANE__OVS__TLS_CA": "/ca",
+    "ACA_DATAPLANE__OVS__TLS_CERTIFICATE": "/c",
+    "ACA_DATAPLANE__OVS__TLS_KEY": "/k",
+}
+
+
+@pytest.mark.parametrize("missing", ["TLS_CA", "TLS_CERTIFICATE", "TLS_KEY"])
+def test_ssl_without_its_files_is_refused(missing: str) -> None:
+    incomplete = {name: value for name, value in RESCUE.items() if not name.endswith(missing)}
+    (line,) = refusal(environment=incomplete).splitlines()
+    assert line.startswith(f"dataplane.ovs.{missing.lower()}: must be set")
+
+
+@pytest.mark.parametrize(
+    ("settings", "at_fault", "why"),
+    [
+        ({"OVS__OPENFLOW": ""}, "ACA_DATAPLANE__OVS__OPENFLOW", "not the one to program"),
+        ({"OVS__OPENFLOW": "unix:/run/br-int.mgmt"}, "ACA_DATAPLANE__OVS__OPENFLOW", "not the one to program"),
+        ({"OVS__DATABASE": "unix:/run/db.sock"}, "ACA_DATAPLANE__OVS__DATABASE", "whose bridge is at ssl:192.0.2.11"),
+        ({"MAKE_DEVICES": "veth"}, "ACA_DATAPLANE__MAKE_DEVICES", "cannot be made on another host"),
+    ],
+)
+def test_what_cannot_go_with_another_hosts_switch_is_refused(
+    settings: dict[str, str], at_fault: str, why: str
+) -> None:
+    changed = {f"ACA_DATAPLANE__{name}": value for name, value in settings.items()}
+    (line,) = refusal(environment={**RESCUE, **changed}).splitlines()
+    assert at_fault in line and why in line
+
+
+def test_another_hosts_tunnel_interface_cannot_be_followed() -> None:
+    assert "host.tunnel_address" in refusal(environment={**RESCUE, "ACA_HOST__TUNNEL_INTERFACE": "eth1"})
+
+
+def test_the_same_settings_are_right_where_that_data_plane_is_not_used() -> None:
+    elsewhere = {"ACA_DATAPLANE__OVS__DATABASE": "tcp:192.0.2.1:1", "ACA_DATAPLANE__KIND": "netlink"}
+    assert load_settings(environment={**ADDRESS, **elsewhere}).dataplane.kind == "netlink"
+
+
+@pytest.mark.parametrize(
+    "remote", ["ssl:192.0.2.1", "ssl:switch.example:1", "tcp:2001:db8::1:6640", "tcp:192.0.2.300:1", "tcp:192.0.2.1:0"]
+)
+def test_a_remote_without_numeric_address_and_port_is_refused(remote: str) -> None:
+    assert repr(remote) in refusal(environment={**ADDRESS, "ACA_DATAPLANE__OVS__DATABASE": remote})
 
 
 def test_controllers_that_cannot_be_asked_are_refused() -> None:

@@ -139,6 +139,14 @@ def test_the_reasons_stand_beside_the_statuses(bench: Bench) -> None:
     assert [problem.reason for problem in problems(reply)] == ["waits for subnet unknown"]
 
 
+def test_what_waits_for_two_things_tells_both(bench: Bench) -> None:
+    bench.plane.problems[Key(Kind.PORT, "p")] = pending("no device")
+    message = goal(subnet(), port("p", 1))
+    message.port_states[0].configuration.fixed_ips.add(subnet_id="unknown", ip_address="10.1.0.1")
+    (problem,) = problems(bench.submit(message).result(WAIT_S))
+    assert problem.reason == "waits for subnet unknown; no device"
+
+
 def test_an_older_revision_is_out_of_order(bench: Bench) -> None:
     bench.push(goal(subnet(), neighbor(1, revision=5)))
     assert bench.push(goal(neighbor(1, revision=4))) == {"n1": OUT_OF_ORDER}

@@ -13,6 +13,7 @@ import pytest
 from dataplane.ovs.openflow import messages
 from dataplane.ovs.openflow.errors import OpenFlowError
 from dataplane.ovs.openflow.programmer import FlowProgrammer, ProgrammerError, ProgrammerLost
+from dataplane.ovs.remote import Remote
 
 WAIT = 10.0
 Answer = Callable[[int, int, bytes], bytes]
@@ -100,7 +101,7 @@ class Started:
         self.is_lost = threading.Event()
         connections = int(options.pop("connections", 1))
         self.programmer = FlowProgrammer(
-            path,
+            Remote.local(path),
             on_packet_in=lambda _: None,
             on_lost=self._lost,
             connections=connections,

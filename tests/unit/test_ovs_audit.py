@@ -24,7 +24,7 @@ from dataplane.ovs.ovsdb import BridgeState, OvsdbError
 from dataplane.ovs.pipeline.layout import COOKIE_MARK, PIPELINE_VERSION, Feature, Flow, cookie
 from dataplane.ovs.pipeline.neighbor import flow_maker, neighbor_flows
 from dataplane.ovs.surveyor import Surveyor
-from dataplane.ovs.takeover import take_over
+from dataplane.ovs.takeover import other_agent, take_over
 from dataplane.ovs.work import Work
 from tests.unit.desired_world import THERE, neighbor
 from tests.unit.fake_plane import WAIT_S, FlowTable
@@ -252,13 +252,15 @@ def test_changes_are_told_together_and_too_many_at_large() -> None:
         told.append(changed)
         came.release()
 
-    watch = DriftWatch(look)
+    quiet = threading.Event()
+    watch = DriftWatch(look, quiet.is_set)
     watch.start()
     try:
         watch.note(FlowUpdates([1, 2], False))
         watch.note(FlowUpdates([3], False))
         assert came.acquire(timeout=WAIT_S)
         watch.note(FlowUpdates([4], True))
+        quiet.set()
         assert came.acquire(timeout=WAIT_S)
     finally:
         watch.close()
@@ -314,3 +316,10 @@ def test_a_former_version_is_remembered_until_it_is_swept() -> None:
 def test_what_is_not_understood_is_not_touched(version: str) -> None:
     with pytest.raises(OvsdbError, match="nothing is touched"):
         take_over(bridge(aca_owner="aca", aca_pipeline=version))
+
+
+def test_the_agent_that_has_the_bridge_is_known_by_its_name() -> None:
+    assert other_agent(None, "me") == ""
+    assert other_agent(bridge(aca_owner="aca"), "me") == ""
+    assert other_agent(bridge(aca_agent="me"), "me") == ""
+    assert other_agent(bridge(aca_agent="another"), "me") == "another"

@@ -91,7 +91,8 @@ class Database:
     def add_bridge(self, name: str) -> None:
         if name not in self.rows("Bridge"):
             optional = dict.fromkeys(("datapath_id", "fail_mode"))
-            columns = {"ports": (), "datapath_type": "", "protocols": (), "other_config": {}, "external_ids": {}}
+            columns: dict[str, Any] = {"ports": (), "datapath_type": "", "protocols": (), "controller": ()}
+            columns |= {"other_config": {}, "external_ids": {}}
             self.insert("Bridge", {"name": name, **columns, **optional})
 
     def del_bridge(self, name: str) -> None:

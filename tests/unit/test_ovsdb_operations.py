@@ -105,3 +105,35 @@ def test_text_that_would_break_the_connection_is_refused(text: str) -> None:
 
 def test_other_text_is_taken() -> None:
     ops.check_text("", "Grüße", "a\nb", '"', "\U0001f600")
+
+
+LISTENER = "pssl:6653:172.16.0.1"
+
+
+@pytest.mark.parametrize(
+    ("present", "is_there"),
+    [
+        ((), False),
+        ((LISTENER,), True),
+        (("pssl:6653",), True),
+        (("pssl:",), True),
+        (("pssl:6653:192.0.2.7", "tcp:192.0.2.9:6653"), True),
+        (("pssl:6654:172.16.0.1",), False),
+        (("ptcp:6653:172.16.0.1",), False),
+        (("ssl:172.16.0.1:6653",), False),
+    ],
+)
+def test_the_bridge_listens_beside_what_others_have_set(present: tuple[str, ...], is_there: bool) -> None:
+    operations = ops.add_listeners(replace(BRIDGE, controllers=frozenset(present)), [LISTENER])
+    assert (operations == ()) == is_there
+    if operations:
+        made, joined = operations
+        assert made["row"] == {"target": LISTENER, "connection_mode": "out-of-band"}
+        assert joined["mutations"] == [["controller", "insert", ["set", [["named-uuid", made["uuid-name"]]]]]]
+
+
+def test_a_bridge_that_is_made_listens_at_once() -> None:
+    operations = ops.create_bridge(ROOT, replace(SPEC, listeners=(LISTENER,)))
+    (listener,) = [one for one in operations if one.get("table") == "Controller"]
+    (bridge,) = [one for one in operations if one["op"] == "insert" and one["table"] == "Bridge"]
+    assert bridge["row"]["controller"] == ["set", [["named-uuid", listener["uuid-name"]]]]

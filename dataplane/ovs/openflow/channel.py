@@ -1,20 +1,18 @@
-"""One non-blocking stream of OpenFlow messages over a Unix socket. No thread: its owner calls it."""
+"""One non-blocking stream of OpenFlow messages. No thread: its owner calls it."""
 
 from __future__ import annotations
 
-import contextlib
-import socket
 import struct
 from collections import deque
-from pathlib import Path
 from typing import Final, NamedTuple
+
+from dataplane.ovs.stream import Stream, StreamError
 
 _HEADER = struct.Struct("!BBHI")
 _NEWEST_VERSION: Final = 6
 _RECEIVE: Final = 1 << 18
 _GATHER: Final = 1 << 17
 _SEND_PER_TURN: Final = 1 << 20
-_SOCKET_BUFFER: Final = 1 << 20
 
 
 class Message(NamedTuple):
@@ -36,9 +34,8 @@ class Channel:
     There are two queues of whole messages: urgent ones overtake bulk ones between messages.
     """
 
-    def __init__(self, sock: socket.socket) -> None:
-        self._sock = sock
-        self._sock.setblocking(False)
+    def __init__(self, stream: Stream) -> None:
+        self._stream = stream
         self._pending = b""
         self._urgent: deque[bytes] = deque()
         self._bulk: deque[bytes] = deque()
@@ -46,24 +43,20 @@ class Channel:
         self.urgent_bytes = 0
         self.blocked = False
 
-    @classmethod
-    def open(cls, path: Path) -> Channel:
-        """Connect to a Unix socket. Raises OSError; BlockingIOError means: the backlog is full, try later."""
-        sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        try:
-            # Larger than the default means fewer turns of the owner's loop; the force form needs a privilege.
-            with contextlib.suppress(OSError):
-                sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SOCKET_BUFFER)
-            channel = cls(sock)
-            sock.connect(str(path))
-        except BaseException:
-            sock.close()
-            raise
-        return channel
-
     def fileno(self) -> int:
         """The socket's descriptor, for a selector; -1 after close."""
-        return self._sock.fileno()
+        return self._stream.fileno()
+
+    @property
+    def interest(self) -> int:
+        """Events of `selectors` to wait for."""
+        return self._stream.receive_on | (self._stream.send_on if self.blocked else 0)
+
+    def woken(self, events: int) -> bool:
+        """Take in what the selector reports; whether to receive."""
+        if events & self._stream.send_on:
+            self.blocked = False
+        return bool(events & self._stream.receive_on)
 
     @property
     def sending(self) -> bool:
@@ -88,12 +81,12 @@ class Channel:
                 if not self._current:
                     break
             try:
-                count = self._sock.send(self._current)
-            except (BlockingIOError, InterruptedError):
+                count = self._stream.send(self._current)
+            except StreamError as error:
+                raise ChannelError(str(error)) from error
+            if not count:
                 self.blocked = True
                 return
-            except OSError as error:
-                raise ChannelError(f"sending failed: {error.strerror}") from error
             self._current = self._current[count:]
             sent += count
         self.blocked = False
@@ -112,11 +105,11 @@ class Channel:
     def receive(self) -> list[Message]:
         """The messages that are complete after one read. Raises ChannelError at the end of the stream."""
         try:
-            data = self._sock.recv(_RECEIVE)
-        except (BlockingIOError, InterruptedError):
+            data = self._stream.receive(_RECEIVE)
+        except StreamError as error:
+            raise ChannelError(str(error)) from error
+        if data is None:
             return []
-        except OSError as error:
-            raise ChannelError(f"receiving failed: {error.strerror}") from error
         if not data:
             raise ChannelError("closed by the bridge")
         if self._pending:
@@ -136,4 +129,4 @@ class Channel:
 
     def close(self) -> None:
         """Close the socket; again is harmless."""
-        self._sock.close()
+        self._stream.close()

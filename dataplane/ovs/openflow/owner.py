@@ -9,7 +9,6 @@ from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final
 
 from dataplane.ovs.openflow import messages
@@ -20,6 +19,8 @@ from dataplane.ovs.openflow.intake import Intake, Question
 from dataplane.ovs.openflow.messages import FlowUpdates, PacketIn
 from dataplane.ovs.openflow.pool import Pool
 from dataplane.ovs.openflow.transaction import Transaction
+from dataplane.ovs.remote import Remote, TlsFiles
+from dataplane.ovs.stream import Dialer, StreamError
 
 _PACKET_OUTS_AT_ONCE: Final = 1 << 16
 
@@ -41,38 +42,47 @@ class Owner:
 
     def __init__(
         self,
-        path: Path,
+        remote: Remote,
+        tls: TlsFiles | None,
         intake: Intake,
         on_packet_in: Callable[[PacketIn], None],
         on_lost: Callable[[str], None],
         on_flow_updates: Callable[[FlowUpdates], None],
         connect_timeout: float,
         reply_timeout: float,
+        on_data: Callable[[], None],
     ) -> None:
         self.started: Future[None] = Future()
+        self.datapath_id = ""
         self.packet_ins = 0
         self.undecodable = 0
         self.failed_callbacks = 0
         self.refused_packet_outs = 0
-        self._path = path
+        self._remote = remote
+        self._tls = tls
         self._intake = intake
         self._on_packet_in = on_packet_in
         self._on_lost = on_lost
         self._on_flow_updates = on_flow_updates
         self._connect_timeout = connect_timeout
         self._reply_timeout = reply_timeout
+        self._on_data = on_data
         self._transactions: deque[Transaction] = deque()
         self._questions: deque[Question] = deque()
 
     def run(self) -> None:
         """Connect, then work until the intake ends or the connection is lost."""
         with selectors.DefaultSelector() as selector:
-            pool = Pool(self._path, selector, self._event, self._connect_timeout, self._reply_timeout)
+            pool: Pool | None = None
             try:
+                dialer = Dialer(self._remote, self._tls, self._on_data)
+                pool = Pool(
+                    self._remote, dialer, selector, self._event, self._connect_timeout, self._reply_timeout
+                )
                 selector.register(self._intake.wake_socket, selectors.EVENT_READ)
                 self._loop(pool, selector)
                 reason = "closed by us"
-            except ChannelError as error:
+            except (ChannelError, StreamError) as error:
                 reason = str(error)
             except OSError as error:
                 reason = f"cannot connect: {error.strerror}"
@@ -95,6 +105,7 @@ class Owner:
                 self._dispatch(pool, now)
             elif pool.open_all(intake.target, now):
                 connected = True
+                self.datapath_id = pool.first.datapath_id
                 self.started.set_result(None)
                 continue
             timeout = 0.0 if pool.send(now) else pool.sleep(now)
@@ -166,19 +177,20 @@ class Owner:
             self.failed_callbacks += 1
             logging.getLogger(__name__).exception("the receiver of flow updates raised")
 
-    def _end(self, pool: Pool, reason: str) -> None:
-        lost = ProgrammerLost(f"{self._path}: {reason}")
+    def _end(self, pool: Pool | None, reason: str) -> None:
+        lost = ProgrammerLost(f"{self._remote}: {reason}")
         asked_to = self._intake.ended is not None
         self._intake.end(lost)
         work = self._intake.take()
-        pool.close(lost)
+        if pool is not None:
+            pool.close(lost)
         for transaction in (*self._transactions, *work.transactions):
             transaction.fail(lost)
         for question in (*self._questions, *work.questions):
             question.fail(lost)
         self._transactions.clear()
         if not self.started.done():
-            self.started.set_exception(ProgrammerError(f"{self._path}: {reason}"))
+            self.started.set_exception(ProgrammerError(f"{self._remote}: {reason}"))
         elif not asked_to:
             try:
                 self._on_lost(reason)

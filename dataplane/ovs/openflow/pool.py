@@ -5,12 +5,13 @@ from __future__ import annotations
 import logging
 import selectors
 from collections.abc import Callable
-from pathlib import Path
 from typing import Final
 
 from dataplane.ovs.openflow.channel import Channel, ChannelError, Message
 from dataplane.ovs.openflow.errors import ProgrammerError
 from dataplane.ovs.openflow.session import Session
+from dataplane.ovs.remote import Remote
+from dataplane.ovs.stream import Dialer
 
 _BACKLOG_FULL: Final = 0.02
 _TRY_AGAIN: Final = 1.0
@@ -27,14 +28,16 @@ class Pool:
 
     def __init__(
         self,
-        path: Path,
+        remote: Remote,
+        dialer: Dialer,
         selector: selectors.BaseSelector,
         on_event: Callable[[Message], None],
         connect_timeout: float,
         reply_timeout: float,
     ) -> None:
         self.sessions: list[Session] = []
-        self._path = path
+        self._remote = remote
+        self._dialer = dialer
         self._selector = selector
         self._on_event = on_event
         self._connect_timeout = connect_timeout
@@ -68,7 +71,7 @@ class Pool:
             self._remove(session)
         while len(self.sessions) < target and now >= self._retry_at:
             try:
-                channel = Channel.open(self._path)
+                channel = Channel(self._dialer.open())
             except BlockingIOError:
                 self._retry_at = now + _BACKLOG_FULL
             except OSError as error:
@@ -77,8 +80,8 @@ class Pool:
                 self._try_again(error, now)
             else:
                 session = Session(channel, None if self.sessions else self._on_event, now)
-                self._selector.register(channel, selectors.EVENT_READ, session)
-                self._interest[session] = selectors.EVENT_READ
+                self._interest[session] = channel.interest
+                self._selector.register(channel, channel.interest, session)
                 self.sessions.append(session)
 
     def emptiest(self) -> Session | None:
@@ -113,7 +116,7 @@ class Pool:
                     self._failed(session, error, now)
                     continue
                 more = more or (channel.sending and not channel.blocked)
-            interest = selectors.EVENT_READ | (selectors.EVENT_WRITE if channel.blocked else 0)
+            interest = channel.interest
             if interest != self._interest[session]:
                 self._selector.modify(channel, interest, session)
                 self._interest[session] = interest
@@ -123,9 +126,7 @@ class Pool:
         """Act on what the selector reports of a session."""
         if session not in self._interest:
             return
-        if events & selectors.EVENT_WRITE:
-            session.channel.blocked = False
-        if events & selectors.EVENT_READ:
+        if session.channel.woken(events):
             try:
                 session.receive(now)
             except ChannelError as error:
@@ -155,7 +156,7 @@ class Pool:
         self._try_again(error, now)
 
     def _try_again(self, error: Exception, now: float) -> None:
-        logging.getLogger(__name__).warning("no additional connection to %s: %s", self._path, error)
+        logging.getLogger(__name__).warning("no additional connection to %s: %s", self._remote, error)
         self._retry_at = now + _TRY_AGAIN
 
     def _remove(self, session: Session) -> None:

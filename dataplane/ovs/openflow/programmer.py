@@ -1,11 +1,10 @@
-"""The flow programmer: transactions of flow-mods, requests and packets over a bridge's management socket."""
+"""The flow programmer: transactions of flow-mods, requests and packets over a bridge's OpenFlow connections."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
-from pathlib import Path
 from typing import Final
 
 from dataplane.ovs.openflow import messages
@@ -15,6 +14,7 @@ from dataplane.ovs.openflow.intake import Intake
 from dataplane.ovs.openflow.messages import FlowStat, FlowUpdates, PacketIn
 from dataplane.ovs.openflow.owner import Counters, Owner
 from dataplane.ovs.openflow.transaction import Transaction
+from dataplane.ovs.remote import Remote, TlsFiles
 
 __all__ = ["MAX_CONNECTIONS", "Counters", "FlowProgrammer", "OpenFlowError", "ProgrammerError", "ProgrammerLost"]
 
@@ -24,7 +24,7 @@ _GRACE: Final = 1.0
 
 
 class FlowProgrammer:
-    """Programs one bridge through ``path`` (``<rundir>/<bridge>.mgmt``), OpenFlow 1.4.
+    """Programs one bridge that listens at ``remote`` (``<rundir>/<bridge>.mgmt``, or elsewhere), OpenFlow 1.4.
 
     One thread owns all connections. Methods may be called from any thread. ``on_packet_in``, ``on_flow_updates``
     (flows were removed or modified, by whomever), ``on_lost`` and callbacks of futures run in that thread and have
@@ -38,23 +38,25 @@ class FlowProgrammer:
 
     def __init__(
         self,
-        path: Path,
+        remote: Remote,
         *,
         on_packet_in: Callable[[PacketIn], None],
         on_lost: Callable[[str], None],
         connect_timeout: float,
         on_flow_updates: Callable[[FlowUpdates], None] = lambda _: None,
+        on_data: Callable[[], None] = lambda: None,
+        tls: TlsFiles | None = None,
         connections: int = 1,
         submit_timeout: float = 30.0,
         reply_timeout: float = 60.0,
     ) -> None:
         _check(connections)
-        self._path = path
+        self._remote = remote
         self._connect_timeout = connect_timeout
         self._submit_timeout = submit_timeout
         self._intake = Intake(connections)
         self._owner = Owner(
-            path, self._intake, on_packet_in, on_lost, on_flow_updates, connect_timeout, reply_timeout
+            remote, tls, self._intake, on_packet_in, on_lost, on_flow_updates, connect_timeout, reply_timeout, on_data
         )
         self._thread = threading.Thread(target=self._owner.run, name="openflow", daemon=True)
 
@@ -65,14 +67,14 @@ class FlowProgrammer:
             self._owner.started.result(self._connect_timeout + _GRACE)
         except TimeoutError:
             self.close()
-            raise ProgrammerError(f"{self._path}: not connected within {self._connect_timeout:g} s") from None
+            raise ProgrammerError(f"{self._remote}: not connected within {self._connect_timeout:g} s") from None
         except ProgrammerError:
             self._thread.join(_JOIN)
             raise
 
     def close(self) -> None:
         """Close the connections, fail what is outstanding, end the thread. Again is harmless."""
-        self._intake.end(ProgrammerLost(f"{self._path}: closed by us"))
+        self._intake.end(ProgrammerLost(f"{self._remote}: closed by us"))
         if self._thread.ident is None:
             self._intake.close()
         elif self._thread is not threading.current_thread():
@@ -144,6 +146,11 @@ class FlowProgrammer:
         """Use this many connections (1 to 64) from now on; running work is not disturbed."""
         _check(count)
         self._intake.want_connections(count)
+
+    @property
+    def datapath_id(self) -> str:
+        """Of the bridge at the other end, 16 hex digits (OpenFlow 1.4 section 7.3.1); empty if it does not tell."""
+        return self._owner.datapath_id
 
     @property
     def counters(self) -> Counters:

@@ -31,6 +31,8 @@ class Session:
     def __init__(self, channel: Channel, on_event: Callable[[Message], None] | None, now: float) -> None:
         self.channel = channel
         self.ready = False
+        self.datapath_id = ""
+        """16 hex digits once ready, if the bridge told; asked by the session with asynchronous messages."""
         self.draining = False
         self.outstanding = 0
         self.last_used = 0
@@ -98,6 +100,8 @@ class Session:
                 self._finish(xid, now)
             elif xid == _HANDSHAKE_XID:
                 self.ready = True
+        elif kind == messages.FEATURES_REPLY:
+            self.datapath_id = body[:8].hex()
         elif kind == messages.ERROR:
             self._refused(messages.decode_error(xid, body), now)
         elif kind in (messages.BUNDLE_CONTROL, messages.MULTIPART_REPLY):
@@ -123,6 +127,7 @@ class Session:
         if messages.VERSION not in versions:
             raise ChannelError(f"the bridge does not speak OpenFlow 1.4 (its versions: {sorted(versions)})")
         if self._on_event is not None:
+            self.send_unanswered(messages.FEATURES_REQUEST, b"")
             self.send_unanswered(messages.SET_CONFIG, messages.set_config(_WHOLE_FRAME))
             self.send_unanswered(messages.EXPERIMENTER, messages.packet_in_format())
         self.channel.queue_urgent(messages.message(messages.BARRIER_REQUEST, _HANDSHAKE_XID))

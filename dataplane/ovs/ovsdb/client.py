@@ -26,10 +26,10 @@ from dataplane.ovs.ovsdb.requests import (
     SetExternalIds,
 )
 from dataplane.ovs.ovsdb.transactor import Job
+from dataplane.ovs.remote import TlsFiles, parse_remote
 
 LOG = logging.getLogger(__name__)
 
-REMOTES = ("unix:", "tcp:", "ssl:")
 MAX_UNDECIDED = 100_000
 CLOSE_TIMEOUT = 2.0
 
@@ -52,16 +52,18 @@ class Ovsdb:
         on_lost: Callable[[str], None],
         on_devices: Callable[[frozenset[str]], None],
         on_bridge: Callable[[BridgeState | None], None] = lambda _: None,
+        on_data: Callable[[], None] = lambda: None,
+        tls: TlsFiles | None = None,
         timeout: float = 30.0,
     ) -> None:
-        """`remote` is unix:PATH, tcp:HOST:PORT or ssl:HOST:PORT (ovsdb(7)). Raises ValueError for another.
+        """`remote` is unix:PATH, tcp:ADDRESS:PORT, or ssl:ADDRESS:PORT, which needs `tls`. Raises ValueError.
 
         `on_bridge` is called when the bridge's state differs: a tunnel's OpenFlow port or error, the running
         datapath id, a restart of the switch; None if the bridge is gone.
         """
-        if not remote.startswith(REMOTES):
-            raise ValueError(f"{remote!r} is not one of unix:PATH, tcp:HOST:PORT, ssl:HOST:PORT")
-        self._remote = remote
+        self._remote = parse_remote(remote)
+        self._tls = tls
+        self._on_data = on_data
         self._bridge = bridge
         self._on_connected = on_connected
         self._on_lost = on_lost
@@ -76,6 +78,7 @@ class Ovsdb:
         self._waker: socket.socket | None = None
         self._snapshot = Snapshot()
         self._connected = False
+        self._trouble = ""
         self._generation = 0
 
     # ---- any thread
@@ -114,6 +117,11 @@ class Ovsdb:
     def connected(self) -> bool:
         """True while the view is fed by a live connection."""
         return self._connected
+
+    @property
+    def trouble(self) -> str:
+        """Why the last attempt to connect failed, or the last connection ended."""
+        return self._trouble
 
     @property
     def generation(self) -> int:
@@ -210,13 +218,14 @@ class Ovsdb:
     # ---- owner thread
 
     def _own(self, wakee: socket.socket) -> None:
-        owner = Owner(self._remote, self._bridge, self._up, self._changed, self._down)
+        owner = Owner(self._remote, self._tls, self._bridge, self._up, self._changed, self._down, self._on_data)
         try:
             while not self._closed:
                 with self._lock:
                     arrived, self._inbox = self._inbox, deque()
                 owner.transactor.add(arrived)
                 owner.turn(time.monotonic())
+                self._trouble = owner.trouble
                 poller = Poller()
                 poller.fd_wait(wakee, select.POLLIN)
                 owner.wait(poller, time.monotonic())

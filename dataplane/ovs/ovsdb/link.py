@@ -17,10 +17,12 @@ from typing import Any
 
 import ovs.db.idl
 import ovs.jsonrpc
-import ovs.stream
 import ovs.timeval
 
 from dataplane.ovs.ovsdb.mirror import COLUMNS
+from dataplane.ovs.ovsdb.rpc import RpcStream, session_over
+from dataplane.ovs.remote import Remote, TlsFiles
+from dataplane.ovs.stream import Dialer, StreamError
 
 # The IDL names its monitors by uuid1, for which libuuid opens a clock file in every thread that asks, and never
 # closes it. Any unique name will do.
@@ -70,12 +72,21 @@ class Poller:
 class Link:
     """Fetches the schema, then keeps a copy of the data. `idl` is there from the second step on."""
 
-    def __init__(self, remote: str, attach: Callable[[Any], None]) -> None:
+    def __init__(
+        self, remote: Remote, tls: TlsFiles | None, attach: Callable[[Any], None], on_data: Callable[[], None]
+    ) -> None:
         """`attach` is called with the new IDL before any data arrives. Raises LinkLostError."""
         self._remote = remote
         self._attach = attach
         self._deadline = time.monotonic() + SETUP_TIMEOUT
-        self._schema: SchemaFetch | None = SchemaFetch(remote)
+        try:
+            self._stream = RpcStream(Dialer(remote, tls, on_data).open(), str(remote))
+        except StreamError as error:
+            raise LinkLostError(f"{remote}: {error}") from error
+        except OSError as error:
+            raise LinkLostError(f"{remote}: {error.strerror}") from error
+        self._rpc: Any = ovs.jsonrpc.Connection(self._stream)
+        self._rpc.send(ovs.jsonrpc.Message.create_request("get_schema", [DATABASE]))
         self.idl: Any = None
 
     @property
@@ -85,90 +96,51 @@ class Link:
 
     def run(self) -> None:
         """Do what can be done without waiting. Raises LinkLostError."""
-        if self._schema is not None:
-            schema = self._schema.run()
+        if self.idl is None:
+            schema = self._schema()
             if schema is not None:
-                self._schema.close()
-                self._schema = None
-                self.idl = open_idl(self._remote, schema)
+                self.idl = open_idl(self._remote, schema, self._rpc)
                 self._attach(self.idl)
         if self.idl is not None:
             self.idl.run()
             if not self.idl._session.is_alive():
-                raise LinkLostError(f"{self._remote}: connection lost")
+                raise LinkLostError(f"{self._remote}: {self._stream.problem or 'connection lost'}")
         if not self.ready and time.monotonic() > self._deadline:
             raise LinkLostError(f"{self._remote}: no data within {SETUP_TIMEOUT:g} s")
+
+    def _schema(self) -> Any:
+        """The schema (RFC 7047 section 4.1.2) as JSON, or None if it is not here yet. Raises LinkLostError."""
+        self._rpc.run()
+        error, message = self._rpc.recv()
+        if error == errno.EAGAIN:
+            return None
+        if error:
+            reason = os.strerror(error) if error > 0 else "closed by the server"
+            raise LinkLostError(f"{self._remote}: {self._stream.problem or reason}")
+        if message.type == ovs.jsonrpc.Message.T_ERROR:
+            raise LinkLostError(f"{self._remote}: no schema of database {DATABASE}: {message.error}")
+        return message.result if message.type == ovs.jsonrpc.Message.T_REPLY else None
 
     def begin(self) -> Any:
         """A new, empty transaction; only once ready, and committed before the next run()."""
         return ovs.db.idl.Transaction(self.idl)
 
     def wait(self, poller: Poller) -> None:
-        if self._schema is not None:
-            self._schema.wait(poller)
         if self.idl is not None:
             self.idl.wait(poller)
-
-    def close(self) -> None:
-        if self._schema is not None:
-            self._schema.close()
-            self._schema = None
-        if self.idl is not None:
-            self.idl.close()
-
-
-class SchemaFetch:
-    """Asks the server for the schema (RFC 7047 section 4.1.2) on a connection of its own, which the IDL cannot."""
-
-    def __init__(self, remote: str) -> None:
-        """Raises LinkLostError."""
-        error, self._stream = ovs.stream.Stream.open(remote)
-        if error:
-            raise LinkLostError(f"{remote}: {os.strerror(error)}")
-        self._remote = remote
-        self._rpc: Any = None
-
-    def run(self) -> Any:
-        """The schema as JSON, or None if it is not here yet. Raises LinkLostError."""
-        if self._rpc is None:
-            self._stream.run()
-            error = self._stream.connect()
-            if error == errno.EAGAIN:
-                return None
-            self._check(error)
-            self._rpc = ovs.jsonrpc.Connection(self._stream)
-            self._rpc.send(ovs.jsonrpc.Message.create_request("get_schema", [DATABASE]))
-        self._rpc.run()
-        error, message = self._rpc.recv()
-        if error == errno.EAGAIN:
-            return None
-        self._check(error)
-        if message.type == ovs.jsonrpc.Message.T_ERROR:
-            raise LinkLostError(f"{self._remote}: no schema of database {DATABASE}: {message.error}")
-        return message.result if message.type == ovs.jsonrpc.Message.T_REPLY else None
-
-    def _check(self, error: int) -> None:
-        if error:
-            reason = os.strerror(error) if error > 0 else "closed by the server"
-            raise LinkLostError(f"{self._remote}: {reason}")
-
-    def wait(self, poller: Poller) -> None:
-        if self._rpc is None:
-            self._stream.run_wait(poller)
-            self._stream.connect_wait(poller)
         else:
             self._rpc.wait(poller)
             self._rpc.recv_wait(poller)
 
     def close(self) -> None:
-        if self._rpc is not None:
-            self._rpc.close()
+        if self.idl is not None:
+            self.idl.close()
         else:
-            self._stream.close()
+            self._rpc.close()
 
 
-def open_idl(remote: str, schema: Any) -> Any:
-    """A new IDL of the columns in use, that connects once and never again.
+def open_idl(remote: Remote, schema: Any, connection: Any) -> Any:
+    """A new IDL of the columns in use, over a connection that it never makes again.
 
     Raises LinkLostError if the schema lacks one of them.
     """
@@ -180,9 +152,6 @@ def open_idl(remote: str, schema: Any) -> Any:
         if missing:
             raise LinkLostError(f"{remote}: the schema has no {table}.{missing[0]}")
         helper.register_columns(table, list(columns))
-    idl = ovs.db.idl.Idl(remote, helper, leader_only=False)
-    session = idl._session
-    # The IDL only probes where a loss is silent, but a server that hangs is as bad as one that is gone.
-    session.reconnect.set_probe_interval(PROBE_INTERVAL_MS)
-    session.reconnect.set_max_tries(0)
+    idl = ovs.db.idl.Idl("unix:", helper, leader_only=False)
+    idl._session = session_over(connection, str(remote), PROBE_INTERVAL_MS)
     return idl

@@ -27,9 +27,11 @@ COLUMNS: Mapping[str, tuple[str, ...]] = MappingProxyType(
             "datapath_id",
             "fail_mode",
             "protocols",
+            "controller",
             "other_config",
             "external_ids",
         ),
+        "Controller": ("target",),
         "Port": ("name", "interfaces"),
         "Interface": (
             "name",
@@ -268,6 +270,11 @@ class Mirror:
             datapath_id=_one(row, "datapath_id") or "",
             fail_mode=_one(row, "fail_mode") or "",
             protocols=frozenset(atom.value for atom in row._data["protocols"].values),
+            controllers=frozenset(
+                _one(self._tables["Controller"].rows[uuid], "target")
+                for uuid in _uuids(row, "controller")
+                if uuid in self._tables["Controller"].rows
+            ),
             other_config=_strings(row, "other_config"),
             external_ids=_strings(row, "external_ids"),
         )

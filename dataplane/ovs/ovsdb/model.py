@@ -44,6 +44,8 @@ class BridgeSpec:
     tunnels: tuple[Tunnel, ...]
     external_ids: tuple[tuple[str, str], ...]
     """Merged into the bridge's own; other keys stay."""
+    listeners: tuple[str, ...] = ()
+    """Where it is to listen for OpenFlow, beside what others have set: pssl:PORT:ADDRESS, ptcp:PORT:ADDRESS."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ FLOW_RESTORE_WAIT = "flow-restore-wait"
 DATAPATH_ID = "datapath-id"
 IFACE_ID = "iface-id"
 DEFAULT_DATAPATH_TYPE = "system"
+DEFAULT_OPENFLOW_PORT = "6653"
 
 
 def check_text(*values: str) -> None:
@@ -71,7 +72,10 @@ def create_bridge(root: RootRow, spec: BridgeSpec) -> tuple[Operation, ...]:
     }
     if spec.datapath_id is not None:
         row["other_config"] = _map({DATAPATH_ID: spec.datapath_id})
+    if spec.listeners:
+        row["controller"] = ["set", [_named("controller", target) for target in spec.listeners]]
     return (
+        *(_controller(target) for target in spec.listeners),
         *local,
         *(operation for port in tunnels for operation in port),
         {"op": "insert", "table": "Bridge", "uuid-name": _symbol("bridge", spec.name), "row": row},
@@ -104,7 +108,20 @@ def update_bridge(bridge: BridgeRow, spec: BridgeSpec) -> tuple[Operation, ...]:
         wanted: dict[str, str | None] = {DATAPATH_ID: spec.datapath_id}
         operations += merge_map("Bridge", bridge.uuid, "other_config", bridge.other_config, wanted)
     operations += merge_map("Bridge", bridge.uuid, "external_ids", bridge.external_ids, dict(spec.external_ids))
-    return tuple(operations)
+    return (*operations, *add_listeners(bridge, spec.listeners))
+
+
+def add_listeners(bridge: BridgeRow, targets: Iterable[str]) -> tuple[Operation, ...]:
+    """Have the bridge listen where it does not yet. Controllers that somebody has set stay as they are.
+
+    One that listens on the port already will do, whatever the address it is bound to.
+    """
+    present = {_listens_on(target) for target in bridge.controllers}
+    missing = [target for target in targets if _listens_on(target) not in present]
+    if not missing:
+        return ()
+    names = ["set", [_named("controller", target) for target in missing]]
+    return (*map(_controller, missing), _mutate("Bridge", _is(bridge.uuid), [["controller", "insert", names]]))
 
 
 def tunnel_options(tunnel: Tunnel) -> dict[str, str]:
@@ -164,6 +181,17 @@ def remove_port(bridge: BridgeRow, port: str) -> tuple[Operation, ...]:
 def _add_port(bridge: BridgeRow, name: str, interface: Mapping[str, Any]) -> tuple[Operation, ...]:
     attach = _mutate("Bridge", _is(bridge.uuid), [["ports", "insert", ["set", [_named("port", name)]]]])
     return (*_port(name, interface), attach)
+
+
+def _controller(target: str) -> Operation:
+    row = {"target": target, "connection_mode": "out-of-band"}
+    return {"op": "insert", "table": "Controller", "uuid-name": _symbol("controller", target), "row": row}
+
+
+def _listens_on(target: str) -> tuple[str, str]:
+    """Protocol and port of pssl:[PORT][:ADDRESS] and ptcp:[PORT][:ADDRESS] (ovs-vswitchd.conf.db(5), Controller)."""
+    kind, _, rest = target.partition(":")
+    return kind, rest.partition(":")[0] or DEFAULT_OPENFLOW_PORT
 
 
 def _port(name: str, interface: Mapping[str, Any]) -> tuple[Operation, Operation]:

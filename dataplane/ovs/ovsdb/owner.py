@@ -10,6 +10,7 @@ from dataplane.ovs.ovsdb.link import Link, LinkLostError, Poller
 from dataplane.ovs.ovsdb.mirror import Changes, Mirror, RestartCanary, Snapshot
 from dataplane.ovs.ovsdb.model import OvsdbUnavailableError
 from dataplane.ovs.ovsdb.transactor import Transactor
+from dataplane.ovs.remote import Remote, TlsFiles
 
 LOG = logging.getLogger(__name__)
 
@@ -24,26 +25,31 @@ class Owner:
 
     def __init__(
         self,
-        remote: str,
+        remote: Remote,
+        tls: TlsFiles | None,
         bridge: str,
         on_up: Callable[[Snapshot], None],
         on_changed: Callable[[Snapshot, Changes], None],
         on_down: Callable[[str], None],
+        on_data: Callable[[], None],
     ) -> None:
         """`on_up`: a link has a complete copy; `on_changed`: the copy differs; `on_down`: such a link is gone, why."""
         self.transactor = Transactor()
         self._remote = remote
+        self._tls = tls
         self._bridge = bridge
         self._on_up = on_up
         self._on_changed = on_changed
         self._on_down = on_down
+        self._on_data = on_data
         self._canary = RestartCanary()
         self._link: Link | None = None
         self._mirror: Mirror | None = None
         self._up_since: float | None = None
         self._backoff = FIRST_BACKOFF
         self._retry_at = 0.0
-        self._reason = "not connected to the database yet"
+        self.trouble = "not connected to the database yet"
+        """Why there is, or last was, no link."""
 
     def turn(self, now: float) -> None:
         """Everything that can be done without waiting. `now` is of time.monotonic()."""
@@ -58,7 +64,7 @@ class Owner:
             LOG.exception("the database connection is dropped after an unexpected error")
             self._drop(f"{self._remote}: {error!r}", now)
         is_up = self._up_since is not None
-        self.transactor.expire(now, self._mirror if is_up else None, "" if is_up else self._reason)
+        self.transactor.expire(now, self._mirror if is_up else None, "" if is_up else self.trouble)
 
     def wait(self, poller: Poller, now: float) -> None:
         """Register what the next turn should not miss."""
@@ -81,7 +87,7 @@ class Owner:
         if self._link is None:
             if now < self._retry_at:
                 return
-            self._link = Link(self._remote, self._attach)
+            self._link = Link(self._remote, self._tls, self._attach, self._on_data)
         self._link.run()
         if self._mirror is None or not self._link.ready:
             return
@@ -107,7 +113,7 @@ class Owner:
             self._link.close()
             self._link = None
         self._mirror = None
-        self._reason = reason
+        self.trouble = reason
         self.transactor.lost()
         if up_since is not None:
             self._on_down(reason)

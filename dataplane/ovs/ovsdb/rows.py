@@ -44,6 +44,8 @@ class BridgeRow:
     datapath_id: str = ""
     fail_mode: str = ""
     protocols: frozenset[str] = frozenset()
+    controllers: frozenset[str] = frozenset()
+    """Their targets: whom it connects to, and where it listens."""
     other_config: Mapping[str, str] = field(default_factory=dict)
     external_ids: Mapping[str, str] = field(default_factory=dict)
 
