@@ -228,9 +228,11 @@ def test_an_uplink_that_was_down_is_no_trouble(host: Namespace) -> None:
 
 
 def unnoticed(scene: Scene, *command: str) -> None:
-    """As while the agent itself changes things, when nobody listens."""
+    """As while the agent itself changes many things, when nobody listens; nor does anybody from then on, so that it is
+    for the next check to find."""
     notices = scene.plane._notices
     assert notices is not None
+    notices._suspect = lambda suspicion: None
     with notices.muted():
         scene.host.run(*command)
 
@@ -284,10 +286,7 @@ def one_of_many(number: int, mac: bytes, network: bytes) -> NeighborWanted:
 
 def test_a_rule_that_was_replaced_unnoticed_is_found(scene: Scene) -> None:
     before = ruleset(scene.host)
-    notices = scene.plane._notices
-    assert notices is not None
-    notices._suspect = lambda suspicion: None
-    scene.host.run("nft", "replace", "rule", "bridge", "aca", "from_port", *last_rule(scene), "accept")
+    unnoticed(scene, "nft", "replace", "rule", "bridge", "aca", "from_port", *last_rule(scene), "accept")
     assert ruleset(scene.host) != before
     assert scene.host.call(scene.plane.check).altered == 1
     assert ruleset(scene.host) == before
