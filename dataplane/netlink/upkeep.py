@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from dataplane.base import Drifted, Event, Leftover, Survey
-from dataplane.model import Key, Segment
+from dataplane.model import Key
 from dataplane.netlink.audit import (
     Findings,
     add_dependents,
@@ -277,25 +277,20 @@ class Upkeep:
         unheard = self._installer.take_unheard()
         if not unheard:
             return
+        reader, book, places = self._installer.reader, self._book, self._installer.places
         with self._lock:
-            places, book = self._installer.places, self._book
             chosen = {one: at for one, at in places.segments.items() if at.tunnel in unheard or EVERY in unheard}
-            bridges, tunnels = [at.bridge for at in chosen.values()], [at.tunnel for at in chosen.values()]
             neighbors = [(ref, group) for ref, group in book.neighbors.by_subnet() if ref.segment in chosen]
-        port = tunnels[0] if len(tunnels) == 1 and EVERY not in unheard else 0
-        entries = self._installer.reader.entries(bridges, tunnels, port)
-        suspects = suspects_by_entries(neighbors, places, entries)
+        macs: dict[tuple[int, int], list[bytes]] = {}
+        for ref, group in neighbors:
+            bridge, tunnel, _ = chosen[ref.segment]
+            macs.setdefault((bridge, tunnel), []).extend(wanted.neighbor.mac for wanted in group)
+        suspects = suspects_by_entries(neighbors, places, reader.entries_of(macs))
         with self._lock:
             # They may have been changed while they were read.
-            compare_one_by_one(found, book.chosen((), suspects), places, self._installer.reader)
-            kinds = (FloodItem,) if port else (FloodItem, MacItem)
-            items = {item: value for kind in kinds for item, value in book.of_book.get(kind, {}).items()}
-            rest = Findings()
-            compare_entries(rest, _by_kind(items, chosen), places, entries)
-            if not rest.clean:
-                again = self._installer.reader.entries(bridges, tunnels, port)
-                suspects_by_entries(neighbors, places, again)
-                compare_entries(found, _by_kind(items, chosen), places, again)
+            of_book = [item for item in book.of_book.get(MacItem, ()) if isinstance(item, MacItem)]
+            items = [item for item in of_book if item.segment in chosen]
+            compare_one_by_one(found, book.chosen(items, suspects), places, reader)
         # A tenth of a processor at most.
         self._unheard_from = time.monotonic() + 10 * (time.monotonic() - started)
 
@@ -324,8 +319,8 @@ class Upkeep:
         with self._lock:
             insides = {name: read_inside(router.channel) for name, router in places.routers.items()}
             bridges, tunnels = places.bridges, places.tunnels
-        entries = reader.entries(bridges, tunnels)
-        links, stands = reader.links(), reader.filter()
+        entries, stands = reader.all_of(bridges, tunnels)
+        links = reader.links()
         named = namespaces(prefix)
         with self._lock:
             installed, wanted = self._book.installed, Wanted(self._book, places)
@@ -412,15 +407,6 @@ class Upkeep:
             router = self._installer.places.routers.get(router_id)
             if router is not None:
                 router.channel.submit(requests)
-
-
-def _by_kind(items: Mapping[Item, Value], segments: Collection[Segment]) -> dict[type[Item], dict[Item, Value]]:
-    """Of forwarding entries those in these segments."""
-    found: dict[type[Item], dict[Item, Value]] = {}
-    for item, value in items.items():
-        if isinstance(item, MacItem | FloodItem) and item.segment in segments:
-            found.setdefault(type(item), {})[item] = value
-    return found
 
 
 def _is_device(item: Item) -> bool:
