@@ -271,9 +271,9 @@ class Upkeep:
 
     def _compare_unheard(self, found: Findings) -> None:
         """Forwarding entries of tunnels whose notices were not heard while this agent changed many of them."""
-        started = time.monotonic()
-        if started < self._unheard_from:
+        if time.monotonic() < self._unheard_from:
             return
+        used_before = time.thread_time()
         unheard = self._installer.take_unheard()
         if not unheard:
             return
@@ -292,7 +292,7 @@ class Upkeep:
             items = [item for item in of_book if item.segment in chosen]
             compare_one_by_one(found, book.chosen(items, suspects), places, reader)
         # A tenth of a processor at most.
-        self._unheard_from = time.monotonic() + 10 * (time.monotonic() - started)
+        self._unheard_from = time.monotonic() + 10 * (time.thread_time() - used_before)
 
     def survey(self, unsettled: Collection[Key]) -> Survey:
         """Raises KernelError, OSError."""
