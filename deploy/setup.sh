@@ -9,7 +9,7 @@ set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 venv=$root/.venv
 requirements=$root/deploy/requirements.txt
-packages=(iproute2 iputils-ping iputils-arping ethtool tcpdump traceroute udhcpc procps bc nftables)
+packages=(faketime iproute2 iputils-ping iputils-arping ethtool tcpdump traceroute udhcpc procps bc nftables)
 policy=/usr/sbin/policy-rc.d
 policy_is_ours=
 

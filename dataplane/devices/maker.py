@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import socket
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from dataplane.devices.places import Place, close_places, open_places, place_exists, remove_places
+from dataplane.devices.places import Place, close_places, marks_of, open_places, place_exists, remove_places
 from dataplane.devices.requests import (
     add_pair,
     delete_devices,
@@ -74,6 +74,10 @@ class PortDevices:
     def __init__(self, settings: DeviceSettings) -> None:
         self._settings = settings
         self._lock = threading.Lock()
+        self._gate = threading.Lock()
+        """Of what is wanted; held while strays are swept."""
+        self._wanted: set[str] = set()
+        """Ids of ports that this agent was asked to make devices for."""
         self._known: dict[str, tuple[DeviceSpec, Made]] = {}
         self._inherited: dict[str, rtnl.Link] | None = None
 
@@ -91,7 +95,10 @@ class PortDevices:
         kernel cannot be asked at all."""
         made: dict[str, Made] = {}
         jobs: list[_Job] = []
-        for spec in map(spec_of, ports) if self.active else ():
+        specs = [spec_of(port) for port in ports] if self.active else []
+        with self._gate:
+            self._wanted.update(spec.port_id for spec in specs)
+        for spec in specs:
             known = self._known.get(spec.port_id)
             if known is not None and known[0] == spec and _stands(known[1]):
                 made[spec.port_id] = known[1]
@@ -126,6 +133,13 @@ class PortDevices:
 
         Raises OSError, KernelError.
         """
+        gone = list(port_ids)
+        wrong = self._remove(gone)
+        with self._gate:
+            self._wanted.difference_update(gone)
+        return wrong
+
+    def _remove(self, port_ids: Iterable[str]) -> dict[str, str]:
         jobs = [_Job(DeviceSpec(one, b"", (), ()), device_names(one)) for one in port_ids] if self.active else []
         if not jobs:
             return {}
@@ -149,16 +163,36 @@ class PortDevices:
         return wrong
 
     def standing(self) -> frozenset[str]:
-        """Ids of all ports for which a device stands that was made by this agent or an earlier one.
+        """Ids of all ports for which a device or namespace stands that was made by this agent or an earlier one.
 
         Raises OSError, KernelError.
         """
         host = Channel(ROUTE)
         try:
-            aliases = (rtnl.link_of(message).alias for message in host.dump(rtnl.list_links()))
-            return frozenset(filter(None, map(port_of, aliases)))
+            found = {port_of(rtnl.link_of(message).alias) for message in host.dump(rtnl.list_links())} - {""}
         finally:
             host.close()
+        prefix = self._settings.namespace_prefix
+        marks = marks_of(prefix, {namespace_name(prefix, port_id) for port_id in found})
+        return frozenset(found | {port_of(mark) for mark in marks.values()} - {""})
+
+    def strays(self, spared: Collection[str]) -> list[str]:
+        """Ids of the ports of which something stands that this agent was never asked for, but for those that are
+        spared. None if no devices are made: whoever turned that off is left what has been made. Raises OSError,
+        KernelError."""
+        if not self.active:
+            return []
+        standing = self.standing()
+        with self._gate:
+            return sorted(standing - self._wanted - frozenset(spared))
+
+    def sweep(self, port_ids: Iterable[str]) -> dict[str, str]:
+        """remove() of those that are still strays; returns what became of them by port id, in words that are empty if
+        it is gone. Raises OSError, KernelError."""
+        # Held so that none of them is made meanwhile.
+        with self._gate:
+            strays = [port_id for port_id in port_ids if port_id not in self._wanted]
+            return {**dict.fromkeys(strays, ""), **self._remove(strays)}
 
     def _namespace(self, job: _Job) -> str:
         return namespace_name(self._settings.namespace_prefix, job.spec.port_id)

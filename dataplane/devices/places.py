@@ -11,7 +11,7 @@ import fcntl
 import os
 import struct
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from dataplane.devices.requests import Inside, get_indexed, inside_of, list_addresses, list_routes, mark_namespace
 from dataplane.netlink.channel import ROUTE, Channel, bind_mount, enter_namespace, in_thread, new_namespace
@@ -49,6 +49,15 @@ class Place:
 
 def place_exists(name: str) -> bool:
     return (DIRECTORY / name).exists()
+
+
+def marks_of(prefix: str, known: Collection[str]) -> dict[str, str]:
+    """Marks of the namespaces whose names begin so, but for those that are known. Raises OSError."""
+    if not DIRECTORY.exists():
+        return {}
+    names = [path.name for path in DIRECTORY.glob(f"{prefix}*") if path.name not in known]
+    found = in_thread(lambda: {name: _mark(name) for name in names}) if names else {}
+    return {name: mark for name, mark in found.items() if mark}
 
 
 def open_places(names: Mapping[str, str]) -> dict[str, Place | OSError]:
@@ -97,6 +106,24 @@ def _enter(name: str, mark: str) -> Place | None:
         place.close()
         raise FileExistsError(f"network namespace {name} is there and is not ours")
     return place
+
+
+def _mark(name: str) -> str:
+    """Empty if it is no namespace, or has none."""
+    try:
+        fd = os.open(DIRECTORY / name, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            enter_namespace(fd)
+        finally:
+            os.close(fd)
+        channel = Channel(ROUTE)
+        try:
+            (loopback,) = channel.ask([get_indexed(_LOOPBACK)])
+        finally:
+            channel.close()
+    except OSError:
+        return ""
+    return "" if loopback is None else link_of(loopback).alias
 
 
 def _make(name: str, mark: str) -> Place:

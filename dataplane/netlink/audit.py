@@ -30,6 +30,7 @@ from dataplane.netlink.names import (
     ALIAS,
     bridge_name,
     hook_name,
+    host_number,
     leg_inside,
     leg_name,
     port_chain,
@@ -41,7 +42,8 @@ from dataplane.netlink.nft import NETDEV
 from dataplane.netlink.places import LegDevices, Places
 from dataplane.netlink.rtnl import Link, Vxlan
 from dataplane.netlink.settings import NetlinkSettings
-from dataplane.netlink.standing import ChainKey, ElementKey, Entries, Inside
+from dataplane.netlink.standing import ChainKey, Chains, ElementKey, Entries, Inside
+from dataplane.netlink.tc import BACK, BY_MARK, TO_ALL, Way
 
 Installed = Mapping[type[Item], Mapping[Item, Value]]
 """By kind."""
@@ -112,7 +114,7 @@ def _compare_segment(
     if bridge is None:
         found.miss(item, f"bridge {bridge_name(segment)} of {segment_id(segment)}")
         found.lost.add(devices.bridge)
-    elif not bridge.up or bridge.alias != alias:
+    elif not bridge.up or bridge.alias != alias or bridge.odd:
         found.alter(item, f"bridge {bridge.name} of {segment_id(segment)} was {_state(bridge)}")
     if tunnel is None:
         found.miss(item, f"tunnel device {tunnel_name(segment)} of {segment_id(segment)}")
@@ -139,6 +141,7 @@ def _state(link: Link) -> str:
     words = ["up" if link.up else "down", f"MTU {link.mtu}"]
     if link.learns:
         words.append("learning")
+    words += link.odd
     words.append("in another's bridge or none" if not link.master else f"in bridge {link.master}")
     return ", ".join(words)
 
@@ -233,6 +236,30 @@ def compare_entries(found: Findings, installed: Installed, places: Places, entri
         found.standing += 1
 
 
+# -- Geneve
+
+
+def compare_sending(
+    found: Findings, installed: Installed, places: Places, sending: Iterable[Way], settings: NetlinkSettings
+) -> None:
+    """Filters of traffic control: out of segments' devices into the host's, and back."""
+    stand = set(sending)
+    local, port = settings.tunnel_address, settings.geneve_port
+    for item, _ in of_kinds(installed, FloodItem):
+        if isinstance(item, FloodItem) and (devices := places.segments.get(item.segment)) and not devices.has_hosts:
+            there = host_number(item.host), item.segment.tunnel_id, local, item.host, port
+            ways = {Way(devices.tunnel, order, *there, places.geneve) for order in (BY_MARK, TO_ALL)}
+            if not ways <= stand:
+                found.alter(item, f"sending to {format_address(item.host)} of {segment_id(item.segment)} was otherwise")
+            found.standing += len(ways)
+    for segment, devices in places.segments.items():
+        if not devices.has_hosts:
+            back = Way(places.geneve, BACK, segment.tunnel_id, segment.tunnel_id, out=devices.tunnel)
+            if back not in stand:
+                found.alter(SegmentItem(segment), f"receiving of {segment_id(segment)} was otherwise")
+            found.standing += 1
+
+
 # -- the filter
 
 
@@ -240,14 +267,15 @@ def compare_chains(
     found: Findings,
     installed: Installed,
     places: Places,
-    chains: dict[ChainKey, int],
+    stands: Chains,
     distrusted: Iterable[ChainKey] = (),
 ) -> None:
-    """By the number of rules, and `distrusted` in any case."""
-    altered = set(distrusted)
+    """The fixed ones by their very rules, ports' by the number of rules, and `distrusted` in any case."""
+    altered, chains = set(distrusted), stands.uses
     static = static_counts() | (shared_counts() if places.ports_share_chains else {})
-    for chain, count in static.items():
-        if chains.pop(chain, None) != count or chain in altered:
+    for chain, fixed in static.items():
+        is_ours = stands.rules.get(chain) == places.rules.get(chain)
+        if chains.pop(chain, None) != fixed or not is_ours or chain in altered:
             found.static.append(f"nftables chain {chain[1]} of family {'netdev' if chain[0] == NETDEV else 'bridge'}")
         found.standing += 1
     for item, value in of_kinds(installed, TapItem, LegItem):
@@ -268,9 +296,9 @@ def compare_chains(
             case _:
                 continue
         chain = (NETDEV, port_chain(index))
-        stands = chains.pop(chain, None)
-        if stands != rules or chain in altered:
-            found.alter(item, f"nftables chain {chain[1]} was {'gone' if stands is None else 'altered'}")
+        count = chains.pop(chain, None)
+        if count != rules or chain in altered:
+            found.alter(item, f"nftables chain {chain[1]} was {'gone' if count is None else 'altered'}")
         found.standing += 1
 
 
@@ -283,6 +311,8 @@ def compare_elements(
 ) -> None:
     """Of these sets."""
     looked_at = set(sets)
+    if not looked_at:
+        return
     for item, value in of_kinds(installed, ElementItem, SegmentItem):
         if isinstance(item, ElementItem):
             name, key = item.set_name, places.key_of(item)
@@ -350,6 +380,14 @@ def _compare_leg_inside(found: Findings, item: LegItem, leg: Leg, devices: LegDe
         found.alter(item, f"{about} was {_state(link)}, {format_mac(link.mac)}")
     elif leg.address and (index, leg.address) not in inside.addresses:
         found.alter(item, f"{about} was without its address")
+
+
+def compare_settings(found: Findings, places: Places, router_id: str) -> None:
+    """Of one router's namespace. Raises OSError."""
+    router = places.routers[router_id]
+    altered = router.altered_settings()
+    if altered:
+        found.alter(RouterItem(router_id), f"{', '.join(altered)} in network namespace {router.path.name} was another")
 
 
 def compare_names(found: Findings, installed: Installed, places: Places) -> None:

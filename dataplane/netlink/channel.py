@@ -205,20 +205,27 @@ class Channel:
 
     def dump(self, request: Request) -> list[Message]:
         """All messages that answer a dump request. Raises KernelError, OSError."""
+        parts = self.dump_parts(request)
+        return [message for part in parts for message in messages(part) if message.kind != DONE]
+
+    def dump_parts(self, request: Request) -> list[bytes]:
+        """dump() with the messages as the kernel put them together; the last part says that it is. Raises KernelError,
+        OSError."""
         with self._lock:
             self._sequence += 1
             sequence = self._sequence
             self._socket.send(encode(request._replace(flags=request.flags | DUMP), sequence))
-            found: list[Message] = []
+            found: list[bytes] = []
             while True:
-                for message in messages(self._socket.recv(1 << 18)):
-                    if message.sequence != sequence:
-                        continue
-                    if message.kind == DONE:
-                        return found
-                    if message.kind == ERROR:
-                        raise KernelError(*answer_of(message), request.about)
-                    found.append(message)
+                data = self._socket.recv(1 << 18)
+                kind, _, number = struct.unpack_from("=HHI", data, 4)
+                if number != sequence:
+                    continue
+                if kind == ERROR:
+                    raise KernelError(*answer_of(next(messages(data))), request.about)
+                found.append(data)
+                if _kind_of_last(data) == DONE:
+                    return found
 
     def look_up(self, requests: Sequence[Request]) -> list[Message | None]:
         """The one answer to each of many requests; None where there is nothing of it. Raises OSError."""
@@ -236,6 +243,24 @@ class Channel:
                             answers[message.sequence] = None if message.kind == ERROR else message
                 found += [answers[first + n] for n in range(len(part))]
         return found
+
+
+def _kind_of_last(data: bytes) -> int:
+    """Of the messages in a datagram, which are of one length mostly."""
+    first: tuple[int, int] = _length_and_kind(data, 0)
+    last = len(data) - first[0]
+    if last % max(first[0], 1) == 0 and _length_and_kind(data, last) == first:
+        return first[1]
+    offset = kind = 0
+    while offset + 16 <= len(data):
+        length, kind = _length_and_kind(data, offset)
+        if length < 16:
+            break
+        offset += (length + 3) & ~3
+    return kind
+
+
+_length_and_kind = struct.Struct("=IH").unpack_from
 
 
 def in_thread(work: Callable[[], _T]) -> _T:

@@ -57,6 +57,11 @@ def _tunnel(installer: Installer, ref: SubnetRef) -> int | None:
     return None if devices is None else devices.tunnel
 
 
+def tunnels_of(installer: Installer, groups: Iterable[SubnetRef]) -> set[int]:
+    """The tunnel devices whose entries these are."""
+    return {tunnel for ref in groups if (tunnel := _tunnel(installer, ref)) is not None}
+
+
 def _parts(group: Group) -> Iterator[Group]:
     whole = iter(group.items())
     while part := dict(itertools.islice(whole, _PER_TRANSACTION)):

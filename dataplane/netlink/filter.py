@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataplane.addresses import Prefix, host_prefix, link_local_from_mac
 from dataplane.model import PortWanted
 from dataplane.netlink import nft
-from dataplane.netlink.names import MARK_ASKER_OWNS, TABLE, mark_of, shared_chains
+from dataplane.netlink.names import LAYOUT, MARK_ASKER_OWNS, TABLE, layout_chain, mark_of, shared_chains
 from dataplane.netlink.nft import (
     LINK,
     NETWORK,
@@ -110,7 +110,7 @@ def static_requests() -> list[Request]:
     found += [nft.add_set(TABLE, spec, n) for n, spec in enumerate(SETS.values(), 1)]
     for name, hook in ((_INPUT, _LOCAL_IN), (_FORWARDED, _FORWARD)):
         found.append(nft.add_base_chain(nft.BRIDGE, TABLE, name, hook, _PRIORITY, nft.ACCEPT))
-    chains = _static_chains()
+    chains = static_chains()
     for family, name in chains:
         if name not in (_INPUT, _FORWARDED):
             found.append(nft.add_chain(family, TABLE, name))
@@ -123,10 +123,11 @@ def static_requests() -> list[Request]:
 
 def static_counts() -> dict[tuple[int, str], int]:
     """How many rules the chains have that are there from the start, by family and name."""
-    return {chain: len(rules) for chain, rules in _static_chains().items()}
+    return {chain: len(rules) for chain, rules in static_chains().items()}
 
 
-def _static_chains() -> dict[tuple[int, str], list[bytes]]:
+def static_chains() -> dict[tuple[int, str], list[bytes]]:
+    """The rules of the chains that are there from the start, by family and name."""
     iif = meta(nft.META_IIF)
     chains: dict[str, Iterable[bytes]] = {
         "from_port": _from_port(),
@@ -144,6 +145,7 @@ def _static_chains() -> dict[tuple[int, str], list[bytes]]:
     found = {(nft.BRIDGE, name): list(rules) for name, rules in chains.items()}
     found[nft.NETDEV, SERVE] = list(_serve())
     found[nft.NETDEV, CHECK] = list(_check())
+    found[nft.NETDEV, layout_chain(LAYOUT)] = found[nft.BRIDGE, layout_chain(LAYOUT)] = []
     return found
 
 

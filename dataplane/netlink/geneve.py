@@ -47,7 +47,8 @@ class Geneve:
     """One thread at a time."""
 
     def __init__(self, settings: NetlinkSettings, route: Channel) -> None:
-        self._settings = settings
+        self.settings = settings
+        """May be exchanged: what is added from then on is as they say."""
         self._route = route
         self._device = 0
         self._segments: dict[Segment, int] = {}
@@ -68,13 +69,13 @@ class Geneve:
 
     @property
     def _alias(self) -> str:
-        return f"{ALIAS}geneve/{self._settings.geneve_port}"
+        return f"{ALIAS}geneve/{self.settings.geneve_port}"
 
     def add_device(self, segment: Segment, bridge: int) -> int:
         """The segment's device in its bridge, yet down; returns its index. Raises KernelError, OSError."""
         name = tunnel_name(segment)
         about = f"Geneve device {name} ({segment_id(segment)})"
-        self._route.demand([rtnl.add_dummy(name, bridge, self._settings.tunnel_mtu, about)])
+        self._route.demand([rtnl.add_dummy(name, bridge, self.settings.tunnel_mtu, about)])
         index = socket.if_nametoindex(name)
         self._route.demand([tc.add_classifier(index, about)])
         return index
@@ -115,9 +116,9 @@ class Geneve:
 
     def _make(self) -> int:
         self._route.demand([rtnl.delete_link(GENEVE_DEVICE)])
-        port = self._settings.geneve_port
+        port = self.settings.geneve_port
         about = f"Geneve device {GENEVE_DEVICE} (UDP port {port})"
-        self._route.demand([rtnl.add_geneve(GENEVE_DEVICE, port, self._settings.tunnel_mtu, about)])
+        self._route.demand([rtnl.add_geneve(GENEVE_DEVICE, port, self.settings.tunnel_mtu, about)])
         try:
             index = socket.if_nametoindex(GENEVE_DEVICE)
             self._route.demand(
@@ -135,7 +136,7 @@ class Geneve:
 
     def add_host(self, segment: Segment, device: int, host: bytes) -> list[Request]:
         """The segment's device sends to the host, and a copy of every group frame."""
-        settings = self._settings
+        settings = self.settings
         return tc.add_host(
             device,
             host_number(host),

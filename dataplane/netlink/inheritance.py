@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from dataplane.netlink.filter import SETS
+from dataplane.netlink.layout import Stands, chains_of
 from dataplane.netlink.names import ALIAS, PREFIXES
 from dataplane.netlink.namespaces import Found, namespaces
 from dataplane.netlink.rtnl import Link
@@ -59,3 +60,13 @@ def read_inheritance(reader: Reader, namespace_prefix: str) -> Inheritance:
     """Raises KernelError, OSError."""
     devices = {link.name: link for link in reader.links().values() if is_ours(link)}
     return Inheritance(devices, reader.elements(SETS.values()), namespaces(namespace_prefix))
+
+
+def read_layout(reader: Reader) -> Stands:
+    """Raises KernelError, OSError."""
+    links = reader.links()
+    bridges = {link.ifindex for link in links.values() if link.kind == "bridge" and is_ours(link)}
+    members = [link for link in links.values() if link.master in bridges]
+    tunnels = tuple(link.ifindex for link in members if link.kind in TUNNELS and is_ours(link))
+    ports = tuple(link.ifindex for link in members if link.ifindex not in tunnels)
+    return Stands(chains_of(reader.chains().uses), reader.shapes(), ports, tunnels)

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import socket
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 
-from dataplane.model import NetworkType, Segment
-from dataplane.netlink import nft, rtnl
+from dataplane.netlink import rtnl
 from dataplane.netlink.book import NOTHING, Change
 from dataplane.netlink.channel import ROUTE, Channel
-from dataplane.netlink.filter import SETS, leg_rules, number, static_requests
+from dataplane.netlink.filter import leg_rules, number, static_requests
 from dataplane.netlink.filtering import Elements, FilterWork, Group, elements_group
-from dataplane.netlink.geneve import Geneve
 from dataplane.netlink.hooks import Hooks, own_chain
-from dataplane.netlink.inheritance import Inheritance, read_inheritance
+from dataplane.netlink.inheritance import Inheritance, read_inheritance, read_layout
 from dataplane.netlink.items import (
     ElementItem,
     FloodItem,
@@ -33,25 +31,25 @@ from dataplane.netlink.items import (
     Value,
     Via,
 )
+from dataplane.netlink.layout import give_way
 from dataplane.netlink.names import (
     ALIAS,
-    TABLE,
-    bridge_name,
     leg_inside,
     leg_name,
     namespace_name,
-    segment_id,
-    tunnel_name,
 )
 from dataplane.netlink.namespaces import Namespace
-from dataplane.netlink.notices import Notices
+from dataplane.netlink.notices import EVERY, Notices
 from dataplane.netlink.places import LegDevices, Places, SegmentDevices
 from dataplane.netlink.settings import NetlinkSettings
-from dataplane.netlink.standing import Reader, read_links
+from dataplane.netlink.standing import ChainKey, Reader, read_links
 from dataplane.netlink.traces import without_chain
+from dataplane.netlink.tunnels import Tunnels
 from dataplane.netlink.wire import KernelError, Request
 
 _LEG_MTU = 9000
+_FEW = 200
+"""Changes whose notices are worth hearing."""
 
 
 Work = list[tuple[Item, Request]]
@@ -63,17 +61,18 @@ class Installer:
     def __init__(self, settings: NetlinkSettings, notices: Notices) -> None:
         """In the host's network namespace. Raises OSError."""
         self._settings = settings
-        self._segments: dict[Segment, SegmentDevices] = {}
         self._legs: dict[str, LegDevices] = {}
         self._legs_by_mark: dict[bytes, str] = {}
         self._routers: dict[str, Namespace] = {}
         self._failed: dict[Item, str] = {}
+        self._rules: Mapping[ChainKey, tuple[bytes, ...]] = {}
         self._inherited = Inheritance({}, {}, {})
         self._notices = notices
         self._route = Channel(ROUTE)
-        self._geneve = Geneve(settings, self._route)
         self.reader = Reader()
         self._filter = FilterWork(self.reader)
+        self._tunnels = Tunnels(settings, self._route, self._filter)
+        self._segments = self._tunnels.segments
         self._hooks = Hooks(self._filter.transact)
 
     def close(self) -> None:
@@ -88,7 +87,7 @@ class Installer:
 
     @property
     def places(self) -> Places:
-        return Places(self._segments, self._legs, self._routers, self._geneve.device, self._hooks.shared)
+        return Places(self._segments, self._legs, self._routers, self._tunnels.geneve, self._hooks.shared, self._rules)
 
     @property
     def inherited(self) -> Inheritance:
@@ -98,22 +97,38 @@ class Installer:
     # -- before anything
 
     def prepare(self) -> None:
-        """The filter's fixed part; what there is already is read. Raises KernelError, OSError."""
+        """The filter's fixed part; what there is already is read. Raises KernelError, OSError, and LayoutError before
+        anything is touched."""
+        older = give_way(read_layout(self.reader))
         self._notices.open(self._filter.number)
-        self.prepare_filter()
+        self._filter.transact([*older, *static_requests()])
+        self._hooks.prepare()
+        self._rules = self.reader.chains().rules
         self._inherited = read_inheritance(self.reader, self._settings.namespace_prefix)
-        self._geneve.inherit(self._inherited.devices)
+        self._tunnels.inherit(self._inherited)
         self._hooks.inherit(self._inherited.elements)
 
+    @property
+    def settings(self) -> NetlinkSettings:
+        """As they are now: see `move_tunnels`."""
+        return self._settings
+
+    def move_tunnels(self, settings: NetlinkSettings, floods: Iterable[FloodItem]) -> dict[int, KernelError]:
+        """These settings have another tunnel address; `floods` are all that are installed. Returns what is refused.
+        Raises OSError."""
+        self._settings = settings
+        return self._tunnels.move(settings, floods)
+
     def prepare_filter(self) -> None:
-        """Make the filter's fixed part, or put it back. Raises KernelError, OSError."""
+        """Put the filter's fixed part back. Raises KernelError, OSError."""
         self._filter.transact(static_requests())
         self._hooks.prepare()
+        self._rules = self.reader.chains().rules
 
     def dismiss(self, requests: Sequence[Request], filters: Sequence[Request]) -> dict[int, KernelError]:
         """Remove what is in no book: devices and entries one by one (returns the refused), of the filter all or
         nothing. Raises KernelError, OSError."""
-        with self._notices.muted():
+        with self.muted(len(requests)):
             refused = self._route.submit(requests)
             self._filter.transact_in_parts(filters)
         return refused
@@ -121,7 +136,7 @@ class Installer:
     def release_geneve(self) -> None:
         """The host's Geneve device goes with the last segment that used it, whoever made that. Raises KernelError,
         OSError."""
-        self._geneve.release()
+        self._tunnels.release_geneve()
 
     # -- what those need who install neighbours
 
@@ -133,9 +148,13 @@ class Installer:
     def filter(self) -> FilterWork:
         return self._filter
 
-    def muted(self) -> AbstractContextManager[None]:
-        """See Notices.muted()."""
-        return self._notices.muted()
+    def muted(self, count: int, devices: Collection[int] = (EVERY,)) -> AbstractContextManager[None]:
+        """See Notices.muted(). While few entries are changed all is heard, and found to be as it should."""
+        return nullcontext() if count <= _FEW else self._notices.muted(devices)
+
+    def take_unheard(self) -> set[int]:
+        """See Notices."""
+        return self._notices.take_unheard()
 
     def forget_resolved(self, mark: bytes, addresses: Iterable[bytes]) -> None:
         """Addresses of the subnet with this mark that are elsewhere now: its router resolves them again."""
@@ -150,13 +169,13 @@ class Installer:
     def apply(self, changes: Sequence[Change]) -> dict[Item, str]:
         """Carry the changes out; returns what failed and why, by object. Raises OSError if the kernel does not answer.
         """
-        with self._notices.muted():
+        with self.muted(len(changes)):
             return self._apply(changes)
 
     def _apply(self, changes: Sequence[Change]) -> dict[Item, str]:
         self._failed = {}
         added, removed = _by_kind(changes, gone=False), _by_kind(changes, gone=True)
-        self._each(added[SegmentItem], lambda change: self._add_segment(change.item))
+        self._each(added[SegmentItem], lambda change: self._tunnels.add(change.item))
         self._each(added[RouterItem], lambda change: self._add_router(change.item))
         self._each(added[LegItem], self._add_leg)
         faults = self._settings.faults
@@ -175,7 +194,7 @@ class Installer:
         self._filter_all(self._filter_removals([*removed[TapItem], *removed[ElementItem]]))
         self._each(removed[LegItem], self._remove_leg)
         self._each(removed[RouterItem], lambda change: self._remove_router(change.item))
-        self._each(removed[SegmentItem], lambda change: self._remove_segment(change.item))
+        self._each(removed[SegmentItem], self._remove_segment)
         return self._failed
 
     def _each(self, changes: Sequence[Change], action: Callable[[Change], None]) -> None:
@@ -185,6 +204,9 @@ class Installer:
             except (KernelError, OSError) as problem:
                 self._failed[change.item] = str(problem)
 
+    def _remove_segment(self, change: Change) -> None:
+        self._failed.update(self._tunnels.remove(change.item))
+
     def _do(self, channel: Channel, work: Work) -> None:
         if not work:
             return
@@ -193,65 +215,6 @@ class Installer:
             # What comes after the first of an object is its consequence.
             self._failed.setdefault(work[index][0], str(refused[index]))
 
-    # -- segments
-
-    def _add_segment(self, item: Item) -> None:
-        assert isinstance(item, SegmentItem)
-        segment, settings = item.segment, self._settings
-        alias = ALIAS + segment_id(segment)
-        vxlan = segment.network_type is NetworkType.VXLAN
-        self._segments.pop(segment, None)
-        bridge, tunnel = bridge_name(segment), tunnel_name(segment)
-        old_bridge, old_tunnel = (self._inherited.take_device(name, alias) for name in (bridge, tunnel))
-        made: list[Request] = []
-        try:
-            if old_bridge is None:
-                self._route.demand([rtnl.add_bridge(bridge, alias)])
-                made.append(rtnl.delete_index(socket.if_nametoindex(bridge), bridge))
-            bridge_index = socket.if_nametoindex(bridge) if old_bridge is None else old_bridge.ifindex
-            self._route.demand([rtnl.keep_bridge(bridge_index, bridge), *_finish(bridge_index, alias, bridge)])
-            identity = rtnl.Vxlan(segment.tunnel_id, settings.tunnel_address, settings.vxlan_port) if vxlan else None
-            if old_tunnel is not None and old_tunnel.vxlan != identity:
-                self._route.demand([rtnl.delete_index(old_tunnel.ifindex, tunnel)])
-                old_tunnel = None
-            if old_tunnel is not None:
-                index = old_tunnel.ifindex
-            elif identity is not None:
-                self._route.demand([rtnl.add_vxlan(tunnel, alias, bridge_index, identity, settings.tunnel_mtu)])
-                index = socket.if_nametoindex(tunnel)
-            else:
-                index = self._geneve.add_device(segment, bridge_index)
-            made += [rtnl.delete_index(index, tunnel)] if old_tunnel is None else []
-            self._filter.transact(list(nft.add_elements(TABLE, SETS["tunnels"], [(number(index), b"")])))
-            self._inherited.elements.pop(("tunnels", number(index)), None)
-            if old_tunnel is not None:
-                joined = rtnl.enslave(index, bridge_index, tunnel)
-                self._route.demand([joined, rtnl.set_mtu(index, settings.tunnel_mtu, tunnel)])
-                self._route.demand([rtnl.keep_vxlan(index, tunnel)] if vxlan else [])
-            self._route.demand([rtnl.no_learning(index, tunnel), *_finish(index, alias, tunnel)])
-            if not vxlan:
-                self._geneve.connect(segment, index)
-        except (KernelError, OSError):
-            self._route.submit(made[::-1])
-            raise
-        self._segments[segment] = SegmentDevices(bridge_index, index, vxlan)
-
-    def _remove_segment(self, item: Item) -> None:
-        assert isinstance(item, SegmentItem)
-        devices = self._segments.pop(item.segment, None)
-        if devices is None:
-            return
-        if not devices.has_hosts:
-            self._geneve.disconnect(item.segment)
-        self._route.demand(
-            [
-                rtnl.delete_index(devices.tunnel, tunnel_name(item.segment)),
-                rtnl.delete_index(devices.bridge, bridge_name(item.segment)),
-            ]
-        )
-        gone = [(number(devices.tunnel), b"")]
-        self._filter_all([elements_group([item], "tunnels", gone, [])])
-
     # -- routers
 
     def _add_router(self, item: Item) -> None:
@@ -259,6 +222,7 @@ class Installer:
         known = self._routers.get(item.router_id)
         if known is not None:
             known.name_again()
+            known.keep_settings()
             return
         name = namespace_name(self._settings.namespace_prefix, item.router_id)
         router = Namespace(name, ALIAS + item.router_id)
@@ -300,7 +264,7 @@ class Installer:
                 self._route.demand([rtnl.enslave(index, segment.bridge, about)])
                 router.channel.demand([rtnl.set_mac(twin.ifindex, leg.mac, about)] if twin.mac != leg.mac else [])
             self._filter.transact(own_chain(index, name, leg_rules(leg.mark)))
-            self._route.demand([rtnl.no_learning(index, about), *_finish(index, ALIAS + subnet_id, about)])
+            self._route.demand([rtnl.no_learning(index, about), *rtnl.finish(index, ALIAS + subnet_id, about)])
             born = self._inside(router, inside)
             inside_index = born.ifindex if born is not None else 0
             router.channel.demand([rtnl.set_up(inside_index, about)])
@@ -402,15 +366,9 @@ class Installer:
                 if segment is None:
                     self._lacks_bridge(item, after)
                     continue
-                work += [(item, request) for request in self._flood(item, segment, gone=after is NOTHING)]
+                flood = self._tunnels.no_flood if after is NOTHING else self._tunnels.flood
+                work += [(item, request) for request in flood(item)]
         return work
-
-    def _flood(self, item: FloodItem, segment: SegmentDevices, *, gone: bool) -> list[Request]:
-        if segment.has_hosts:
-            return [(rtnl.delete_flood if gone else rtnl.add_flood)(segment.tunnel, item.host)]
-        if gone:
-            return self._geneve.delete_host(segment.tunnel, item.host)
-        return self._geneve.add_host(item.segment, segment.tunnel, item.host)
 
     def _lacks_bridge(self, item: Item, after: object) -> None:
         if after is not NOTHING:
@@ -505,10 +463,6 @@ def _by_kind(changes: Sequence[Change], *, gone: bool) -> dict[type, list[Change
         if (change.after is NOTHING) is gone:
             found[type(change.item)].append(change)
     return found
-
-
-def _finish(index: int, alias: str, about: str) -> list[Request]:
-    return [rtnl.set_alias(index, alias), rtnl.no_ipv6_address(index, about), rtnl.set_up(index, about)]
 
 
 def data_of(value: Value | object) -> bytes:

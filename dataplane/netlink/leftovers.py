@@ -244,7 +244,7 @@ _NOBODY = Link(0, "", "", 0, b"", "", False, 0)
 
 def leftovers(left: Left, places: Places, unsettled: Collection[Key], prefix: str, wants: Wants) -> Iterator[Trace]:
     kept = _kept(left, unsettled, prefix)
-    elements, chains = left.filter.elements, left.filter.chains
+    elements, chains = left.filter.elements, left.filter.chains.uses
     of_chains = {int(name[5:]) for family, name in chains if family == NETDEV and name[5:].isdigit()}
     marked = {about(element, data).device for element, data in elements.items() if element[0] == "ports"} | of_chains
     in_places = places.devices

@@ -10,6 +10,8 @@ ALIAS = "aca:"
 """What the interface aliases of our devices begin with."""
 TABLE = "aca"
 """Name of our nftables tables."""
+LAYOUT = 1
+"""Of the filter (see layout.py): to be raised when the fixed chains, sets or marks, or what they mean, change."""
 PREFIXES = ("acb", "acv", "acl", "acg")
 LEG_OUTSIDE, LEG_INSIDE = "acl", "acr"
 GENEVE_DEVICE = "acgeneve"
@@ -48,6 +50,11 @@ def namespace_name(prefix: str, router_id: str) -> str:
 
 def port_chain(index: int) -> str:
     return f"port-{index}"
+
+
+def layout_chain(layout: int | str) -> str:
+    """Says by its name what layout the table has; it has no rules."""
+    return f"layout-{layout}"
 
 
 _SHARED_CHAINS = 64

@@ -27,23 +27,17 @@ from dataplane.netlink.wire import KernelError
 
 _LOOPBACK = 1
 DIRECTORY = Path("/run/netns")
-_SETTINGS = {
-    "ip_forward": 1,
-    "icmp_ratelimit": 0,
-    **{
-        f"conf/{which}/{name}": value
-        for which in ("all", "default")
-        for name, value in {
-            "forwarding": 1,
-            "rp_filter": 0,
-            "send_redirects": 0,
-            "accept_redirects": 0,
-            "accept_source_route": 0,
-            "arp_ignore": 1,
-            "arp_announce": 2,
-        }.items()
-    },
+_SETTINGS = {"ip_forward": 1, "icmp_ratelimit": 0}
+_OF_DEVICES = {
+    "forwarding": 1,
+    "rp_filter": 0,
+    "send_redirects": 0,
+    "accept_redirects": 0,
+    "accept_source_route": 0,
+    "arp_ignore": 1,
+    "arp_announce": 2,
 }
+_IPV4 = Path("/proc/sys/net/ipv4")
 
 
 class Namespace:
@@ -100,6 +94,23 @@ class Namespace:
         self.path.touch(mode=0o444, exist_ok=True)
         bind_mount(f"/proc/self/fd/{self.fd}", str(self.path))
 
+    def altered_settings(self) -> list[str]:
+        """Names of those that somebody has changed, as `sysctl` has them, without what they have in common. Raises
+        OSError."""
+        return in_thread(self._altered_settings)
+
+    def _altered_settings(self) -> list[str]:
+        enter_namespace(self.fd)
+        return sorted(_altered_settings())
+
+    def keep_settings(self) -> None:
+        """As they were when it was made. Raises OSError."""
+        in_thread(self._keep_settings)
+
+    def _keep_settings(self) -> None:
+        enter_namespace(self.fd)
+        _keep_settings()
+
     def listening(self, groups: int) -> socket.socket:
         """A netlink socket in there that gets these groups' notices. Raises OSError."""
         return in_thread(lambda: self._listen(groups))
@@ -112,8 +123,7 @@ class Namespace:
         new_namespace()
         own = f"/proc/self/task/{threading.get_native_id()}/ns/net"
         Path("/proc/sys/net/ipv6/conf/default/disable_ipv6").write_text("1")
-        for name, value in _SETTINGS.items():
-            Path("/proc/sys/net/ipv4", name).write_text(str(value))
+        _keep_settings()
         channel = Channel(ROUTE)
         try:
             channel.demand([set_alias(_LOOPBACK, self.alias)])
@@ -142,6 +152,31 @@ class Namespace:
         self.close()
         if named:
             remove_namespace(self.path.name)
+
+
+def _settings() -> dict[str, int]:
+    """In the calling thread's namespace: those of its legs too."""
+    legs = [path.name for path in (_IPV4 / "conf").iterdir() if path.name.startswith(LEG_INSIDE)]
+    of_devices = {f"conf/{device}/{name}": value for device in ("all", "default", *legs)
+                  for name, value in _OF_DEVICES.items()}
+    return {**_SETTINGS, **of_devices}
+
+
+def _altered_settings() -> dict[str, int]:
+    """With the values that they should have."""
+    found = {}
+    for name, value in _settings().items():
+        # A leg may be gone by now.
+        with contextlib.suppress(FileNotFoundError):
+            if (_IPV4 / name).read_text() != f"{value}\n":
+                found[name] = value
+    return found
+
+
+def _keep_settings() -> None:
+    # What is said of all devices at once changes the others.
+    for name, value in _altered_settings().items():
+        (_IPV4 / name).write_text(str(value))
 
 
 def remove_namespace(name: str) -> None:

@@ -325,8 +325,8 @@ class NeighborBook:
             self._book.set(key, {})
 
     def not_installed(self, neighbor_ids: Iterable[str]) -> None:
-        """The kernel has refused something of them: the book is to try, and to say what."""
-        for neighbor_id in neighbor_ids:
+        """The kernel has refused something of them: the book is to try, and to say what. One may be named twice."""
+        for neighbor_id in dict.fromkeys(neighbor_ids):
             wanted, _ = self._leave(neighbor_id)
             self._set_general(wanted)
 
@@ -363,6 +363,30 @@ class NeighborBook:
             if neighbor_id not in self._doubtful:
                 yield from ((item, value) for item, value in neighbor_items(wanted).items() if not _is_common(item))
 
+    def ids(self) -> list[str]:
+        """Of all that are kept here."""
+        return list(self._known)
+
+    def items_of(self, neighbor_id: str) -> Items:
+        """The objects of one that is kept here and stands, but for the common ones; none of another."""
+        wanted = self._known.get(neighbor_id)
+        if wanted is None or neighbor_id in self._doubtful:
+            return {}
+        return {item: value for item, value in neighbor_items(wanted).items() if not _is_common(item)}
+
+    def by_subnet(self) -> Iterator[tuple[SubnetRef, list[NeighborWanted]]]:
+        """All that are kept here and stand."""
+        found: dict[SubnetRef, list[NeighborWanted]] = {}
+        doubtful = self._doubtful
+        for neighbor_id, wanted in self._known.items():
+            if neighbor_id not in doubtful:
+                ref = wanted[1][0]
+                if ref in found:
+                    found[ref].append(wanted)
+                else:
+                    found[ref] = [wanted]
+        yield from found.items()
+
     def distrust(self, neighbor_ids: Sequence[str]) -> None:
         """The kernel has lost something of these: to be installed in full when they are set again."""
         self._doubtful.update(name for name in neighbor_ids if name in self._known)
@@ -373,10 +397,10 @@ class NeighborBook:
 
     def count(self) -> int:
         """How many objects there are."""
-        return _OBJECTS_EACH * len(self._known)
+        return OBJECTS_EACH * len(self._known)
 
 
-_OBJECTS_EACH = 4
+OBJECTS_EACH = 4
 _COMMON = (SegmentItem, FloodItem)
 
 

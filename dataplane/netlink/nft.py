@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import struct
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -24,8 +24,8 @@ REG_1 = 8
 TYPE_IPV4, TYPE_IPV6, TYPE_ETHER, TYPE_MARK, TYPE_IFINDEX = 7, 8, 9, 19, 20
 
 _SUBSYSTEM = 10 << 8
-_NEW_TABLE, _NEW_CHAIN, _DEL_CHAIN = 0, 3, 5
-_NEW_RULE, _DEL_RULE, _NEW_SET, _NEW_ELEMENT, _DEL_ELEMENT = 6, 8, 9, 12, 14
+_NEW_TABLE, _DEL_TABLE, _NEW_CHAIN, _DEL_CHAIN = 0, 2, 3, 5
+_NEW_RULE, _DEL_RULE, _NEW_SET, _DEL_SET, _NEW_ELEMENT, _DEL_ELEMENT = 6, 8, 9, 11, 12, 14
 _VERDICT_REGISTER = 0
 _APPEND = 0x800
 _MAP = 0x8
@@ -152,6 +152,11 @@ def add_table(family: int, table: str) -> Request:
     return _request(_NEW_TABLE, family, CREATE, text(1, table), f"nftables table {table}")
 
 
+def delete_table(family: int, table: str) -> Request:
+    """With all that is in it."""
+    return _request(_DEL_TABLE, family, 0, text(1, table), f"nftables table {table}")
+
+
 def add_chain(family: int, table: str, chain: str) -> Request:
     return _request(_NEW_CHAIN, family, CREATE, text(1, table) + text(3, chain), f"nftables chain {chain}")
 
@@ -199,12 +204,34 @@ def flush_chain(family: int, table: str, chain: str) -> Request:
     return _request(_DEL_RULE, family, 0, text(1, table) + text(2, chain), f"nftables chain {chain}")
 
 
-def add_set(table: str, spec: SetSpec, number: int) -> Request:
+class SetShape(NamedTuple):
+    """What the kernel makes of a SetSpec: whether it is a map; type and length of its keys and of its data."""
+
+    is_map: bool
+    key_type: int
+    key_length: int
+    data_type: int
+    data_length: int
+
+
+def shape_of(spec: SetSpec) -> SetShape:
     key_type = 0
     for kind, _ in spec.key:
         key_type = key_type << 6 | kind
     size = sum(length + (-length % 4) for _, length in spec.key) if len(spec.key) > 1 else spec.key[0][1]
-    body = text(1, table) + text(2, spec.name) + be32(3, _MAP if spec.data else 0) + be32(4, key_type) + be32(5, size)
+    return SetShape(spec.data is not None, key_type, size, *(spec.data or (0, 0)))
+
+
+def read_shape(parts: Mapping[int, bytes]) -> SetShape:
+    """From the attributes of a set (NFTA_SET_*)."""
+    flags, *numbers = (int.from_bytes(parts.get(kind, b""), "big") for kind in (3, 4, 5, 6, 7))
+    return SetShape(bool(flags & _MAP), *numbers)
+
+
+def add_set(table: str, spec: SetSpec, number: int) -> Request:
+    shape = shape_of(spec)
+    body = text(1, table) + text(2, spec.name) + be32(3, _MAP if shape.is_map else 0)
+    body += be32(4, shape.key_type) + be32(5, shape.key_length)
     # So that `nft list` shows device indexes and marks as they are (libnftnl's user data: byte orders).
     orders = _byte_order(0, spec.key[0]) if len(spec.key) == 1 else b""
     if spec.data:
@@ -213,6 +240,10 @@ def add_set(table: str, spec: SetSpec, number: int) -> Request:
     if orders:
         body += attribute(13, orders)
     return _request(_NEW_SET, spec.family, CREATE, body + be32(10, number), f"nftables set {spec.name}")
+
+
+def delete_set(family: int, table: str, name: str) -> Request:
+    return _request(_DEL_SET, family, 0, text(1, table) + text(2, name), f"nftables set {name}")
 
 
 def _byte_order(which: int, part: tuple[int, int]) -> bytes:

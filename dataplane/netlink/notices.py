@@ -16,7 +16,8 @@ import struct
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 
 from dataplane.netlink.channel import NETFILTER, ROUTE, listen_to
@@ -26,8 +27,10 @@ from dataplane.netlink.standing import ChainKey, ElementKey, EntryKey, elements_
 from dataplane.netlink.wire import Message, attributes, chars, messages
 
 _NEIGHBORS, _FILTERS = 1 << 2, 1 << 6
-_IN_ROUTER = 1 << 0 | 1 << 4 | 1 << 6 | 1 << 7
-"""Links, IPv4 addresses, routes, rules (RTNLGRP_*)."""
+_GONE = 29
+"""RTM_DELNEIGH."""
+_IN_ROUTER = 1 << 0 | 1 << 4 | 1 << 6 | 1 << 7 | 1 << 23
+"""Links, IPv4 addresses, routes, rules, settings of devices (RTNLGRP_*)."""
 _NFTABLES = 10
 _CHAIN_KINDS, _RULE_KINDS, _SET_KINDS, _ELEMENT_KINDS, _TABLE_KINDS = {3, 5}, {6, 8}, {9, 11}, {12, 14}, {0, 2}
 _SO_ATTACH_FILTER = 26
@@ -43,19 +46,35 @@ _log = logging.getLogger(__name__)
 _LOAD_WORD, _LOAD_BYTE, _EQUALS, _RETURN = 0x20, 0x30, 0x15, 0x06
 _Program = tuple[tuple[int, int, int, int], ...]
 _NOTHING: _Program = ((_RETURN, 0, 0, 0),)
-_OF_BRIDGES: _Program = (
-    (_LOAD_BYTE, 0, 0, 16),
-    (_EQUALS, 0, 1, socket.AF_BRIDGE),
-    (_RETURN, 0, 0, 0xFFFFFFFF),
-    (_RETURN, 0, 0, 0),
-)
+EVERY = 0
+"""In the place of a device's index."""
+_MOST_MUTED = 60
+
+
+def _of_bridges_without(devices: Collection[int]) -> _Program:
+    """Notices of forwarding entries, but for those at these devices."""
+    if EVERY in devices or len(devices) > _MOST_MUTED:
+        return _NOTHING
+    ends = len(devices) + 1
+    at = (_LOAD_WORD, 0, 0, 20) if devices else (_LOAD_BYTE, 0, 0, 16)
+    return (
+        (_LOAD_BYTE, 0, 0, 16),
+        (_EQUALS, 0, ends + 1, socket.AF_BRIDGE),
+        at,
+        *((_EQUALS, ends - left, 0, _as_loaded(device)) for left, device in enumerate(devices, 1)),
+        (_RETURN, 0, 0, 0xFFFFFFFF),
+        (_RETURN, 0, 0, 0),
+    )
+
+
+def _as_loaded(number: int) -> int:
+    return int.from_bytes(number.to_bytes(4, sys.byteorder), "big")
 
 
 def _asked_by_others(number: int) -> _Program:
-    as_loaded = int.from_bytes(number.to_bytes(4, sys.byteorder), "big")
     return (
         (_LOAD_WORD, 0, 0, 12),
-        (_EQUALS, 1, 0, as_loaded),
+        (_EQUALS, 1, 0, _as_loaded(number)),
         (_RETURN, 0, 0, 0xFFFFFFFF),
         (_RETURN, 0, 0, 0),
     )
@@ -63,11 +82,13 @@ def _asked_by_others(number: int) -> _Program:
 
 @dataclass(slots=True)
 class Suspicion:
-    """What may have been touched. `entries` are (device's index, MAC); `chains` were altered for certain."""
+    """What may have been touched. `entries` are (index of bridge or tunnel, MAC), `floods` (tunnel, host) that were
+    removed; `chains` were altered for certain."""
 
     everything: bool = False
     links: set[int] = field(default_factory=set)
     entries: set[EntryKey] = field(default_factory=set)
+    floods: set[EntryKey] = field(default_factory=set)
     tables: bool = False
     chains: set[ChainKey] = field(default_factory=set)
     sets: set[str] = field(default_factory=set)
@@ -92,7 +113,7 @@ class Suspicion:
             self.entries = {(index, bytes(6)) for index, _ in self.entries}
 
     def __bool__(self) -> bool:
-        parts = (self.links, self.entries, self.chains, self.sets, self.elements, self.routers, self.names)
+        parts = (self.links, self.entries, self.floods, self.chains, self.sets, self.elements, self.routers, self.names)
         return self.everything or self.tables or any(parts)
 
 
@@ -108,7 +129,8 @@ class Notices:
         self._routers: dict[str, socket.socket] = {}
         self._sockets: list[socket.socket] = []
         self._neighbors: socket.socket | None = None
-        self._mutes = 0
+        self._muted: Counter[int] = Counter()
+        self._unheard: set[int] = set()
         self._files = -1
         self._woken, self._waker = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         self._closing = threading.Event()
@@ -120,7 +142,7 @@ class Notices:
         self._selector.register(self._woken, selectors.EVENT_READ, lambda: os.read(self._woken, 4096))
         neighbors = listen_to(ROUTE, _NEIGHBORS)
         self._sockets.append(neighbors)
-        _attach(neighbors, _OF_BRIDGES)
+        _attach(neighbors, _of_bridges_without(()))
         filters = listen_to(NETFILTER, _FILTERS)
         self._sockets.append(filters)
         _attach(filters, _asked_by_others(own))
@@ -172,20 +194,29 @@ class Notices:
                 known.close()
 
     @contextlib.contextmanager
-    def muted(self) -> Iterator[None]:
-        """While this agent changes forwarding entries: notices of those do not say whose doing it was. They are given
-        in the call that changes them, so none is late; what others do meanwhile is for the next check to find."""
-        self._mute(1)
+    def muted(self, devices: Collection[int] = (EVERY,)) -> Iterator[None]:
+        """While this agent changes many forwarding entries of these devices: notices do not say whose doing it was.
+        They are given in the call that changes them, so none is late; what others do meanwhile is to be looked for."""
+        self._mute(devices, 1)
         try:
             yield
         finally:
-            self._mute(-1)
+            self._mute(devices, -1)
 
-    def _mute(self, more: int) -> None:
+    def take_unheard(self) -> set[int]:
+        """The devices of which notices were not heard since the last call; EVERY among them: of all."""
         with self._lock:
-            self._mutes += more
+            taken, self._unheard = self._unheard, set(self._muted)
+            return taken
+
+    def _mute(self, devices: Collection[int], more: int) -> None:
+        with self._lock:
+            for device in devices:
+                self._muted[device] += more
+            self._muted = +self._muted
+            self._unheard.update(devices)
             if self._neighbors is not None:
-                _attach(self._neighbors, _NOTHING if self._mutes else _OF_BRIDGES)
+                _attach(self._neighbors, _of_bridges_without(self._muted))
 
     def suspect_link(self, index: int) -> None:
         with self._lock:
@@ -242,14 +273,23 @@ class Notices:
                 return
 
     def _take_entries(self, source: socket.socket) -> None:
-        found = set()
+        found: set[EntryKey] = set()
+        floods: dict[EntryKey, bool] = {}
         for data in self._datagrams(source):
             for message in messages(data):
-                if len(message.body) >= 12:
-                    (index,) = struct.unpack_from("=i", message.body, 4)
-                    found.add((index, attributes(message.body, 12).get(2, b"")))
+                if len(message.body) < 12:
+                    continue
+                (index,) = struct.unpack_from("=i", message.body, 4)
+                parts = attributes(message.body, 12)
+                mac, master = parts.get(2, b""), parts.get(9)
+                if any(mac):
+                    found.add((index if master is None else struct.unpack("=i", master)[0], mac))
+                else:
+                    floods[index, parts.get(1, b"")] = message.kind == _GONE
         with self._lock:
             self._suspicion.note_entries(found)
+            for flood, gone in floods.items():
+                (self._suspicion.floods.add if gone else self._suspicion.floods.discard)(flood)
 
     def _take_filters(self, source: socket.socket) -> None:
         for data in self._datagrams(source):

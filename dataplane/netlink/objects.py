@@ -14,7 +14,8 @@ from dataplane.netlink.render import neighbor_items
 _OF_NEIGHBORS: tuple[tuple[type[Item], int], ...] = ((MacItem, 1), (ElementItem, 3))
 """The kinds of objects that are kept apart, and how many of each a neighbour has."""
 
-_SETS_OF_NEIGHBORS = ("addresses", "members", "senders")
+SETS_OF_NEIGHBORS = frozenset({"addresses", "members", "senders"})
+"""Where each neighbour that is kept apart has one element."""
 
 
 class Objects:
@@ -31,10 +32,33 @@ class Objects:
         return {**self._book.installed, **both}
 
     @property
+    def of_book(self) -> Mapping[type[Item], Mapping[Item, Value]]:
+        """By kind, without the objects of the neighbours that are kept apart; a view."""
+        return self._book.installed
+
+    @property
+    def neighbors(self) -> NeighborBook:
+        """Those that are kept apart."""
+        return self._neighbors
+
+    def chosen(self, items: Iterable[Item], neighbor_ids: Iterable[str]) -> dict[type[Item], dict[Item, Value]]:
+        """Those of the book's objects, and all of these neighbours', that are installed, by kind."""
+        found: dict[type[Item], dict[Item, Value]] = {}
+        of_book = self._book.installed
+        for item in items:
+            value = of_book.get(type(item), {}).get(item, NOTHING)
+            if not isinstance(value, Nothing):
+                found.setdefault(type(item), {})[item] = value
+        for neighbor_id in neighbor_ids:
+            for item, value in self._neighbors.items_of(neighbor_id).items():
+                found.setdefault(type(item), {})[item] = value
+        return found
+
+    @property
     def elements_of_sets(self) -> Mapping[str, int]:
         """How many elements each set is to have."""
         counts = Counter(self._book.elements_of_sets)
-        counts.update(dict.fromkeys(_SETS_OF_NEIGHBORS, len(self._neighbors)))
+        counts.update(dict.fromkeys(SETS_OF_NEIGHBORS, len(self._neighbors)))
         return counts
 
     def value_of(self, item: Item) -> Value | Nothing:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
 from dataplane.model import Segment
@@ -10,6 +11,7 @@ from dataplane.netlink.filter import number
 from dataplane.netlink.items import ElementItem
 from dataplane.netlink.namespaces import Namespace
 from dataplane.netlink.nft import key_bytes
+from dataplane.netlink.standing import ChainKey
 
 
 class SegmentDevices(NamedTuple):
@@ -40,6 +42,8 @@ class Places(NamedTuple):
     """The index of the device that all Geneve segments share; 0 if there are none."""
     ports_share_chains: bool = True
     """See `hooks.Hooks`."""
+    rules: Mapping[ChainKey, tuple[bytes, ...]] = MappingProxyType({})
+    """The rules of the filter's fixed part, as the kernel had them when it was made."""
 
     @property
     def bridges(self) -> list[int]:

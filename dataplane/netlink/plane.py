@@ -6,8 +6,10 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, TypeVar
 
+from dataplane.addresses import format_address
 from dataplane.base import (
     Applied,
     Batch,
@@ -28,7 +30,6 @@ from dataplane.base import (
     pending,
 )
 from dataplane.devices.maker import PortDevices
-from dataplane.devices.spec import ALIAS
 from dataplane.model import (
     DhcpWanted,
     Key,
@@ -41,12 +42,14 @@ from dataplane.model import (
     Wanted,
 )
 from dataplane.netlink.book import Book, Change
-from dataplane.netlink.crowd import add_neighbors, remove_neighbors
+from dataplane.netlink.crowd import add_neighbors, remove_neighbors, tunnels_of
 from dataplane.netlink.filter import number
 from dataplane.netlink.geneve import why_no_geneve
 from dataplane.netlink.installer import Installer
-from dataplane.netlink.items import ElementItem, Item, Items
+from dataplane.netlink.items import ElementItem, FloodItem, Item, Items
+from dataplane.netlink.layout import LayoutError
 from dataplane.netlink.links import Links
+from dataplane.netlink.made import MadeDevices, MadeTrace
 from dataplane.netlink.names import mark_of, segment_id
 from dataplane.netlink.neighbors import NeighborBook
 from dataplane.netlink.nft import key_bytes
@@ -81,8 +84,9 @@ class NetlinkDataPlane(DataPlane):
         self._neighbors = NeighborBook(self._book, self._population)
         self._objects = Objects(self._book, self._neighbors)
         self._links = Links(self._on_link, self._on_port_setting)
-        self._own_devices = PortDevices(settings.devices)
-        self._wiring = Wiring(self._links, self._own_devices)
+        own_devices = PortDevices(settings.devices)
+        self._wiring = Wiring(self._links, own_devices)
+        self._made = MadeDevices(own_devices, self._links)
         self._sockets = PacketSockets("netlink-dhcp", DHCP_REQUESTS, self._hand_up)
         self._unknown = UnknownTargets(lambda punt: self._listener(punt), self._address_of, settings.on_demand)
         self._dhcp: set[str] = set()
@@ -131,16 +135,21 @@ class NetlinkDataPlane(DataPlane):
                 installer = Installer(self._settings, notices)
                 installer.prepare()
                 self._links.start()
-            except (KernelError, OSError) as problem:
+            except (KernelError, OSError, LayoutError) as problem:
                 notices.close()
                 if installer is not None:
                     installer.close()
-                self._listener(Lost(f"the kernel cannot be programmed: {problem}"))
+                frozen = isinstance(problem, LayoutError)
+                self._listener(Lost(str(problem) if frozen else f"the kernel cannot be programmed: {problem}"))
                 self._closing.wait(_AGAIN_AFTER_S)
                 continue
             tell = self._listener
-            self._upkeep = Upkeep(self._lock, self._objects, installer, self._settings, self._put_back, tell)
-            self._notices, self._installer = notices, installer
+            with self._lock:
+                # The address may have changed meanwhile.
+                if installer.settings != self._settings:
+                    installer.move_tunnels(self._settings, ())
+                self._upkeep = Upkeep(self._lock, self._objects, installer, self._put_back, tell)
+                self._notices, self._installer = notices, installer
             tell(Ready())
             return
 
@@ -151,7 +160,8 @@ class NetlinkDataPlane(DataPlane):
         problems: dict[Key, Outcome] = {}
         if self._installer is None:
             raise DataPlaneError("the kernel's netlink sockets are not open")
-        unmade = self._make_devices(batches)
+        # Not under the lock, it has no part in that.
+        unmade = self._made.make(batches)
         with self._lock:
             installer = self._installer
             if installer is None:
@@ -176,7 +186,7 @@ class NetlinkDataPlane(DataPlane):
             except (OSError, KernelError) as problem:
                 raise DataPlaneError(f"the kernel does not do what it is asked: {problem}") from problem
         problems.update(unmade)
-        problems.update(self._remove_devices(batches))
+        problems.update(self._made.remove(batches))
         return Applied(problems, int((time.perf_counter() - started) * 1e6))
 
     def _dismiss(self, removed: Sequence[Key], problems: dict[Key, Outcome]) -> None:
@@ -186,27 +196,6 @@ class NetlinkDataPlane(DataPlane):
                 self._upkeep.dismiss(removed)
         except KernelError as problem:
             problems.update((key, failed(f"not removed: {problem}")) for key in removed)
-
-    # -- devices that the agent makes itself: not under the lock, it has no part in that
-
-    def _make_devices(self, batches: Sequence[Batch]) -> dict[Key, Outcome]:
-        wanted = (item for batch in batches for item in batch.upserts if isinstance(item, PortWanted))
-        try:
-            # A device that says whose it is was made for the port by somebody else.
-            ensured = self._own_devices.ensure(port for port in wanted if self._links.aliased(port.id) is None)
-        except (OSError, KernelError) as problem:
-            raise DataPlaneError(f"the kernel makes no devices: {problem}") from problem
-        for port_id, made in ensured.made.items():
-            self._links.note(made.ifindex, made.name, ALIAS + port_id)
-        return {Key(Kind.PORT, port_id): failed(why) for port_id, why in ensured.problems.items()}
-
-    def _remove_devices(self, batches: Sequence[Batch]) -> dict[Key, Outcome]:
-        removed = [port_id for batch in batches if batch.kind is Kind.PORT for port_id in batch.removals]
-        try:
-            wrong = self._own_devices.remove(removed)
-        except (OSError, KernelError) as problem:
-            raise DataPlaneError(f"the kernel removes no devices: {problem}") from problem
-        return {Key(Kind.PORT, port_id): failed(why) for port_id, why in wrong.items()}
 
     # -- objects
 
@@ -297,7 +286,7 @@ class NetlinkDataPlane(DataPlane):
         leaving = self._neighbors.take_leaving()
         left = [wanted for group in leaving.values() for wanted in group.values()]
         try:
-            with installer.muted():
+            with installer.muted(len(left), tunnels_of(installer, leaving)):
                 left = remove_neighbors(installer, leaving)
         finally:
             self._neighbors.not_removed(left)
@@ -306,7 +295,7 @@ class NetlinkDataPlane(DataPlane):
         arriving, moving = self._neighbors.take_arriving()
         ids = [neighbor_id for groups in (arriving, moving) for group in groups.values() for neighbor_id in group]
         try:
-            with installer.muted():
+            with installer.muted(len(ids), tunnels_of(installer, {**arriving, **moving})):
                 refused = add_neighbors(installer, arriving, moving)
         except OSError:
             self._neighbors.distrust(ids)
@@ -415,7 +404,24 @@ class NetlinkDataPlane(DataPlane):
         return (found.ifindex, found.name) != (wired.ifindex, wired.name)
 
     def set_tunnel_address(self, address: bytes) -> None:
-        raise DataPlaneError("the tunnel address of this data plane cannot change while it runs")
+        with self._lock:
+            settings = replace(self._settings, tunnel_address=address)
+            if len(address) != len(self._settings.tunnel_address):
+                raise DataPlaneError(f"tunnel address {format_address(address)} is of another family than before")
+            self._settings = settings
+            if self._installer is not None:
+                self._move_tunnels(self._installer)
+
+    def _move_tunnels(self, installer: Installer) -> None:
+        floods = [item for item in self._book.installed.get(FloodItem, ()) if isinstance(item, FloodItem)]
+        try:
+            refused = installer.move_tunnels(self._settings, floods)
+        except OSError as problem:
+            raise DataPlaneError(f"the kernel does not do what it is asked: {problem}") from problem
+        if refused:
+            # Tunnels that end elsewhere are made anew, with all that has to do with them.
+            _log.info("tunnels are made anew: %s", refused[min(refused)])
+            self._kept_up(lambda upkeep: upkeep.heal(Suspicion(everything=True)))
 
     # -- what stands ---------------------------------------------------------------------------------------------
 
@@ -423,10 +429,14 @@ class NetlinkDataPlane(DataPlane):
         return self._kept_up(lambda upkeep: upkeep.check())
 
     def survey(self, unsettled: Collection[Key]) -> Survey:
-        return self._kept_up(lambda upkeep: upkeep.survey(unsettled))
+        found = self._kept_up(lambda upkeep: upkeep.survey(unsettled))
+        made = self._kept_up(lambda _: self._made.leftovers(unsettled))
+        return replace(found, leftovers=[*found.leftovers, *made])
 
     def sweep(self, leftovers: Sequence[Leftover]) -> int:
-        return self._kept_up(lambda upkeep: upkeep.sweep(leftovers))
+        made = [one for one in leftovers if isinstance(one.handle, MadeTrace)]
+        others = [one for one in leftovers if not isinstance(one.handle, MadeTrace)]
+        return self._kept_up(lambda upkeep: upkeep.sweep(others) + self._made.sweep(made))
 
     def _kept_up(self, work: Callable[[Upkeep], _T]) -> _T:
         upkeep = self._upkeep

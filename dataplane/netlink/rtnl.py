@@ -42,7 +42,7 @@ _MAIN = 254
 
 
 class Vxlan(NamedTuple):
-    """What a VXLAN device cannot change while it lives: its number, own address, UDP port."""
+    """A VXLAN device's number, own address, UDP port."""
 
     vni: int
     local: bytes
@@ -63,6 +63,20 @@ class Link(NamedTuple):
     mtu: int
     learns: bool = False
     vxlan: Vxlan | None = None
+    odd: tuple[str, ...] = ()
+    """What of a bridge is otherwise than `add_bridge` makes it."""
+
+
+_KEPT_OFF = {
+    5: "STP",
+    7: "VLAN filtering",
+    23: "multicast snooping",
+    36: "iptables",
+    37: "ip6tables",
+    38: "arptables",
+}
+"""Settings of a bridge (IFLA_BR_*) that are 0."""
+_STP = 5
 
 
 def link_of(message: Message) -> Link:
@@ -72,6 +86,7 @@ def link_of(message: Message) -> Link:
     info = attributes(found.get(_LINKINFO, b""))
     kind = chars(info.get(_KIND, b""))
     data = attributes(info.get(_DATA, b"")) if kind == "vxlan" else {}
+    of_bridge = attributes(info.get(_DATA, b"")) if kind == "bridge" else {}
     as_port = attributes(info.get(_SLAVE_DATA, b"")) if chars(info.get(_SLAVE_KIND, b"")) == "bridge" else {}
     return Link(
         index,
@@ -84,6 +99,7 @@ def link_of(message: Message) -> Link:
         struct.unpack("=I", found.get(_MTU, bytes(4)))[0],
         any(as_port.get(8, b"")) or any(data.get(7, b"")),
         _vxlan_of(data) if data else None,
+        tuple(name for number, name in _KEPT_OFF.items() if any(of_bridge.get(number, b""))),
     )
 
 
@@ -123,10 +139,14 @@ def add_bridge(name: str, alias: str) -> Request:
     return Request(NEW_LINK, CREATE | EXCL, body, f"bridge {name} ({alias})")
 
 
-def keep_bridge(index: int, about: str) -> Request:
-    """A bridge that is there, as add_bridge() makes it."""
-    data = nested(_DATA, u32(5, 0), u8(23, 0))
-    return Request(NEW_LINK, 0, _link(index) + nested(_LINKINFO, text(_KIND, "bridge"), data), about)
+def keep_bridge(index: int, odd: Iterable[str], about: str) -> list[Request]:
+    """Makes of a bridge that is there what add_bridge() makes; `odd` as in Link. What a kernel does not know cannot be
+    turned off."""
+    numbers = [number for number, name in _KEPT_OFF.items() if name in set(odd)]
+    if not numbers:
+        return []
+    data = nested(_DATA, *(u32(number, 0) if number == _STP else u8(number, 0) for number in numbers))
+    return [Request(NEW_LINK, 0, _link(index) + nested(_LINKINFO, text(_KIND, "bridge"), data), about)]
 
 
 def add_vxlan(name: str, alias: str, bridge: int, identity: Vxlan, mtu: int) -> Request:
@@ -197,6 +217,12 @@ def keep_vxlan(index: int, about: str) -> Request:
     return Request(NEW_LINK, 0, _link(index) + learning, about)
 
 
+def set_local(index: int, local: bytes, about: str) -> Request:
+    """A VXLAN device sends from this address now; kernels before 4.12 refuse."""
+    source = attribute(4, local) if len(local) == 4 else attribute(17, local)
+    return Request(NEW_LINK, 0, _link(index) + nested(_LINKINFO, text(_KIND, "vxlan"), nested(_DATA, source)), about)
+
+
 def set_mac(index: int, mac: bytes, about: str) -> Request:
     return Request(NEW_LINK, 0, _link(index) + attribute(_ADDRESS, mac), about)
 
@@ -217,6 +243,11 @@ def delete_index(index: int, name: str) -> Request:
 
 def delete_link(name: str) -> Request:
     return Request(DEL_LINK, 0, _link(0) + text(_IFNAME, name), f"device {name}", (_ENODEV,))
+
+
+def finish(index: int, alias: str, about: str) -> list[Request]:
+    """What makes a new device ours, and puts it to use."""
+    return [set_alias(index, alias), no_ipv6_address(index, about), set_up(index, about)]
 
 
 # -- forwarding entries

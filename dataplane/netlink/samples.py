@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataplane.netlink.audit import Findings, Installed, compare_elements, compare_entries, of_kinds
-from dataplane.netlink.book import NOTHING, Nothing
 from dataplane.netlink.filter import number
-from dataplane.netlink.items import ElementItem, Item, MacItem, SegmentItem, Value, Via
+from dataplane.netlink.items import ElementItem, Item, MacItem, SegmentItem, Via
+from dataplane.netlink.neighbors import OBJECTS_EACH
+from dataplane.netlink.objects import Objects
 from dataplane.netlink.places import Places
 from dataplane.netlink.standing import ElementKey, Entries, Reader, elements_of, note_entry
 
@@ -20,22 +21,23 @@ class Sampler:
     def __init__(self, reader: Reader) -> None:
         self._reader = reader
         self._items: list[Item] = []
+        self._neighbors: list[str] = []
         self._routers: list[str] = []
-        self._count = _LEAST
+        self._at_once = _LEAST, _LEAST
 
-    def compare(self, found: Findings, installed: Installed, places: Places) -> None:
+    def compare(self, found: Findings, objects: Objects, places: Places) -> None:
         """Forwarding entries and elements, those of tunnel devices too. Raises OSError."""
-        if not self._items:
-            self._items = [item for item, _ in of_kinds(installed, SegmentItem, MacItem, ElementItem)]
-            self._count = max(_LEAST, len(self._items) // _PARTS)
-        part = self._items[-self._count :]
-        del self._items[-self._count :]
-        chosen: dict[type[Item], dict[Item, Value]] = {SegmentItem: {}, MacItem: {}, ElementItem: {}}
-        for item in part:
-            value = installed.get(type(item), {}).get(item, NOTHING)
-            if not isinstance(value, Nothing):
-                chosen[type(item)][item] = value
-        compare_one_by_one(found, chosen, places, self._reader)
+        if not self._items and not self._neighbors:
+            self._items = [item for item, _ in of_kinds(objects.of_book, SegmentItem, MacItem, ElementItem)]
+            self._neighbors = objects.neighbors.ids()
+            counts = len(self._items), len(self._neighbors) * OBJECTS_EACH
+            slices = (max(_LEAST * count // max(sum(counts), 1), count // _PARTS, 1) for count in counts)
+            of_items, of_neighbors = slices
+            self._at_once = of_items, max(1, of_neighbors // OBJECTS_EACH)
+        of_items, of_neighbors = self._at_once
+        items, self._items = self._items[-of_items:], self._items[:-of_items]
+        names, self._neighbors = self._neighbors[-of_neighbors:], self._neighbors[:-of_neighbors]
+        compare_one_by_one(found, objects.chosen(items, names), places, self._reader)
 
     def next_router(self, places: Places) -> str | None:
         """Each in turn."""

@@ -12,12 +12,14 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from dataplane.addresses import Prefix
+from dataplane.netlink.alike import read_alike
 from dataplane.netlink.channel import NETFILTER, ROUTE, Channel
 from dataplane.netlink.filter import SETS
 from dataplane.netlink.names import TABLE, hook_name, is_shared_chain
-from dataplane.netlink.nft import BRIDGE, NETDEV, SetSpec
+from dataplane.netlink.nft import BRIDGE, NETDEV, SetShape, SetSpec, read_shape
 from dataplane.netlink.rtnl import Link, get_link, link_of, list_links
-from dataplane.netlink.wire import KernelError, Message, Request, attributes, chars, text
+from dataplane.netlink.tc import Way, list_filters, way_of
+from dataplane.netlink.wire import KernelError, Message, Request, attributes, chars, messages, text
 
 _GET_ADDRESS, _GET_ROUTE, _GET_NEIGHBOR, _GET_RULE = 22, 26, 30, 34
 _GET_CHAIN, _GET_RULES, _GET_SET, _GET_ELEMENTS = 10 << 8 | 4, 10 << 8 | 7, 10 << 8 | 10, 10 << 8 | 13
@@ -28,6 +30,7 @@ _INTERRUPTED = 0x10
 """A dump during which things changed (NLM_F_DUMP_INTR)."""
 _PROTOCOL_STATIC, _UNICAST = 4, 1
 _TRIES = 5
+_HEADER, _NEW_NEIGHBOR, _NO_MAC = 16, 28, bytes(6)
 
 ElementKey = tuple[str, bytes]
 """A set's name and the key of an element."""
@@ -64,12 +67,21 @@ class Entries:
     floods: set[EntryKey] = field(default_factory=set)
 
 
+class Chains(NamedTuple):
+    """`uses`: of ports' chains how often they are used, of others how many rules they have (they are jumped to from
+    elsewhere); and the devices of chains that ports share, each once: see `names.hook_name`. `rules` of all but ports'
+    own chains: number and contents as the kernel has them."""
+
+    uses: dict[ChainKey, int]
+    rules: dict[ChainKey, tuple[bytes, ...]]
+
+
 @dataclass(slots=True)
 class Filter:
-    """Elements with their data; for each chain how many rules (and jumps to it) there are."""
+    """Elements with their data, and chains."""
 
     elements: dict[ElementKey, bytes] = field(default_factory=dict)
-    chains: dict[ChainKey, int] = field(default_factory=dict)
+    chains: Chains = field(default_factory=lambda: Chains({}, {}))
 
 
 class Reader:
@@ -100,11 +112,24 @@ class Reader:
     def entries(self, bridges: Iterable[int], tunnels: Iterable[int], port: int = 0) -> Entries:
         """Those of these devices; of one bridge port only if there is one given."""
         of_bridges, of_tunnels = set(bridges), set(tunnels)
-        head = struct.pack("=BxxxiHBB", socket.AF_BRIDGE, port, 0, 0, 0)
+        # With the head of a message about links the kernel looks at the port (net/core/rtnetlink.c).
+        head = struct.pack("=BxxxiHBB", socket.AF_BRIDGE, 0, 0, 0, 0)
+        if port:
+            head = struct.pack("=BxHiII", socket.AF_BRIDGE, 0, port, 0, 0)
         found = Entries()
-        for message in _consistent(self._route, Request(_GET_NEIGHBOR, 0, head, "forwarding entries")):
-            note_entry(found, message, of_bridges, of_tunnels)
+        for part in _consistent_parts(self._route, Request(_GET_NEIGHBOR, 0, head, "forwarding entries")):
+            if not _note_alike(found, part, of_bridges, of_tunnels):
+                for message in messages(part):
+                    if message.kind == _NEW_NEIGHBOR:
+                        note_entry(found, message, of_bridges, of_tunnels)
         return found
+
+    def ways(self, geneve: int, devices: Iterable[int]) -> list[Way]:
+        """Of the host's Geneve device and of segments' devices."""
+        requests = [list_filters(geneve, received=True)] if geneve else []
+        requests += [list_filters(device, received=False) for device in devices]
+        found = (way_of(message) for request in requests for message in self._route.dump(request))
+        return [way for way in found if way is not None]
 
     def filter(self) -> Filter:
         return Filter(self.elements(SETS.values()), self.chains())
@@ -126,10 +151,19 @@ class Reader:
                     found[chars(parts[2])] = int.from_bytes(parts[20], "big")
         return found
 
-    def chains(self) -> dict[ChainKey, int]:
-        """Ports' chains by how often they are used, others by their rules (they are jumped to from elsewhere). The
-        devices of chains that ports share too, each once: see `names.hook_name`."""
+    def shapes(self) -> dict[tuple[int, str], SetShape]:
+        """Of the sets in our tables, by family and name."""
+        found = {}
+        for family in (NETDEV, BRIDGE):
+            for message in self._of_table(_GET_SET, family, b"", "nftables sets"):
+                parts = attributes(message.body, 4)
+                if chars(parts.get(1, b"")) == TABLE:
+                    found[family, chars(parts[2])] = read_shape(parts)
+        return found
+
+    def chains(self) -> Chains:
         found: dict[ChainKey, int] = {}
+        rules: dict[ChainKey, tuple[bytes, ...]] = {}
         for family in (NETDEV, BRIDGE):
             for message in self._of_table(_GET_CHAIN, family, b"", "nftables chains"):
                 parts = attributes(message.body, 4)
@@ -140,10 +174,13 @@ class Reader:
                         devices = _devices_of(parts.get(4, b""))
                         found.update(((family, hook_name(name, device)), 1) for device in devices)
         for family, name in list(found):
-            if not name.startswith(("port-", "ports-")):
-                rules = self._of_table(_GET_RULES, family, text(2, name), f"rules of nftables chain {name}")
-                found[family, name] = len(rules)
-        return found
+            if " " in name or name.startswith("port-"):
+                continue
+            listed = self._of_table(_GET_RULES, family, text(2, name), f"rules of nftables chain {name}")
+            rules[family, name] = tuple(map(_rule_of, listed))
+            if not is_shared_chain(name):
+                found[family, name] = len(listed)
+        return Chains(found, rules)
 
     def _of_table(self, kind: int, family: int, more: bytes, about: str) -> list[Message]:
         request = Request(kind, 0, struct.pack(">BBH", family, 0, 0) + text(1, TABLE) + more, about)
@@ -177,6 +214,11 @@ class Reader:
         return self._filter.look_up(requests)
 
 
+def _rule_of(message: Message) -> bytes:
+    parts = attributes(message.body, 4)
+    return parts.get(3, b"") + parts.get(4, b"")
+
+
 def _devices_of(hook: bytes) -> list[str]:
     """Names of the devices that a chain is hooked to (NFTA_HOOK_DEVS)."""
     listed = attributes(hook).get(4, b"")
@@ -185,6 +227,68 @@ def _devices_of(hook: bytes) -> list[str]:
 
 def _attribute(kind: int, value: bytes) -> bytes:
     return struct.pack("=HH", len(value) + 4, kind) + value + bytes(-len(value) % 4)
+
+
+def _consistent_parts(channel: Channel, request: Request) -> list[bytes]:
+    """The same as they came: each with some messages."""
+    found: list[bytes] = []
+    for _ in range(_TRIES):
+        found = channel.dump_parts(request)
+        # A part is of one moment: its first message says as much as any.
+        if not any(len(part) >= _HEADER and part[6] & _INTERRUPTED for part in found):
+            break
+    return found
+
+
+def _note_alike(found: Entries, part: bytes, bridges: set[int], tunnels: set[int]) -> bool:
+    """Sort in a part whose messages have one shape, that of bridges' or tunnels' entries. False: it has not."""
+    if len(part) < _HEADER + 12:
+        return False
+    length, kind = struct.unpack_from("=IH", part)
+    places = _places(part[_HEADER:length], 12)
+    has_host = 1 in places
+    if kind != _NEW_NEIGHBOR or 2 not in places or has_host == (9 in places) or 5 in places:
+        return False
+    if has_host and places[1][1] != 4:
+        return False
+    second = places[1] if has_host else places[9]
+    fields = sorted([(4, 4), (8, 2), (10, 1), places[2], second])
+    values = [(_HEADER + offset, size) for offset, size in fields]
+    ignored = [(_HEADER + offset, size) for number, (offset, size) in places.items() if number not in (1, 2, 9)]
+    records = read_alike(part, length, values, ignored)
+    if records is None:
+        return False
+    mac_first = places[2] < second
+    local, remote, floods = found.local, found.remote, found.floods
+    number = struct.Struct("=I").unpack
+    state_of = struct.Struct("=H").unpack
+    for index, state, flags, one, other in records:
+        if not state_of(state)[0] & _NOARP or state_of(state)[0] & _PERMANENT:
+            continue
+        mac, where = (one, other) if mac_first else (other, one)
+        (port,) = number(index)
+        if not has_host:
+            (bridge,) = number(where)
+            if bridge in bridges:
+                local[bridge, mac] = port
+        elif port in tunnels and flags[0] & _SELF:
+            if mac != _NO_MAC:
+                remote[port, mac] = where
+            else:
+                floods.add((port, where))
+    return True
+
+
+def _places(data: bytes, offset: int) -> dict[int, tuple[int, int]]:
+    """(offset, size) of attributes' values by type."""
+    found = {}
+    while offset + 4 <= len(data):
+        length, kind = struct.unpack_from("=HH", data, offset)
+        if length < 4:
+            break
+        found[kind & 0x3FFF] = offset + 4, length - 4
+        offset += (length + 3) & ~3
+    return found
 
 
 def _consistent(channel: Channel, request: Request) -> list[Message]:
@@ -224,12 +328,39 @@ def elements_of(message: Message) -> Iterator[tuple[ElementKey, bytes]]:
     """The elements in a message about a set of our tables."""
     parts = attributes(message.body, 4)
     name = chars(parts.get(2, b""))
-    for element in _list(parts.get(3, b"")):
+    listed = parts.get(3, b"")
+    alike = _elements_alike(listed)
+    if alike is not None:
+        for key, data in alike:
+            yield (name, key), data
+        return
+    for element in _list(listed):
         inner = attributes(element)
         if 1 not in inner:
             continue
         data = attributes(inner[2]).get(1, b"") if 2 in inner else b""
         yield (name, attributes(inner[1])[1]), data
+
+
+def _elements_alike(listed: bytes) -> Iterator[tuple[bytes, bytes]] | None:
+    """(key, data) of elements that have nothing else, as nearly all; None if there are others among them."""
+    if len(listed) < 12:
+        return None
+    (length,) = struct.unpack_from("=H", listed)
+    first = listed[:length]
+    parts = _places(first, 4)
+    if 1 not in parts or parts.keys() - {1, 2} or length & 3:
+        return None
+    found = []
+    for offset, size in (parts[number] for number in sorted(parts)):
+        inner = _places(first[: offset + size], offset).get(1)
+        if inner is None:
+            return None
+        found.append(inner)
+    records = read_alike(listed, length, found)
+    if records is None:
+        return None
+    return ((key, b"") for (key,) in records) if len(found) == 1 else ((key, data) for key, data in records)
 
 
 def _list(data: bytes) -> Iterator[bytes]:

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import socket
 import struct
+from typing import NamedTuple
 
 from dataplane.addresses import format_address
-from dataplane.netlink.wire import CREATE, Request, attribute, be32, nested, text, u8
+from dataplane.netlink.wire import CREATE, Message, Request, attribute, attributes, be32, chars, nested, text, u8
 
-_NEW_QDISC, _NEW_FILTER, _DEL_FILTER = 36, 44, 45
+_NEW_QDISC, _NEW_FILTER, _DEL_FILTER, _GET_FILTER = 36, 44, 45, 46
 _CLSACT, _HANDLE, _INGRESS, _EGRESS = 0xFFFFFFF1, 0xFFFF0000, 0xFFFFFFF2, 0xFFFFFFF3
 _ALL_PROTOCOLS = socket.htons(0x0003)
 _KIND, _OPTIONS, _PARAMETERS = 1, 2, 2
@@ -21,8 +22,56 @@ _SET, _RELEASE = 1, 2
 _TO_OTHER_DEVICE, _COPY_TO_OTHER_DEVICE, _AS_IF_RECEIVED = 1, 2, 3
 _ENOENT, _EINVAL, _ENODEV = 2, 22, 19
 _TTL = 64
-_BY_MARK, _TO_ALL = 1, 2
+BY_MARK, TO_ALL = 1, 2
 """Order of the filters of a segment's device: first the one host that the mark names, else all."""
+
+BACK = -1
+"""In the place of an order: what comes out of the tunnel."""
+
+
+class Way(NamedTuple):
+    """A filter as it stands: at which device, its order and number, the tunnel id and, of the tunnel's outer packets,
+    addresses and UDP port; which device it leads to."""
+
+    device: int
+    order: int
+    number: int
+    vni: int
+    local: bytes = b""
+    host: bytes = b""
+    port: int = 0
+    out: int = 0
+
+
+def list_filters(index: int, *, received: bool) -> Request:
+    """For a dump of a device's filters: of what it receives, or of what it sends."""
+    where = _INGRESS if received else _EGRESS
+    return Request(_GET_FILTER, 0, _message(index, 0, where, 0), f"filters of device {index}")
+
+
+def way_of(message: Message) -> Way | None:
+    """None if it is none of ours. A filter that does more or less than ours do is another way."""
+    _, index, number, parent, info = struct.unpack_from("=BxxxiIII", message.body)
+    parts = attributes(message.body, 20)
+    kind, options = chars(parts.get(_KIND, b"")), attributes(parts.get(_OPTIONS, b""))
+    listed = options.get(4 if kind == "fw" else 3)
+    if not number or listed is None or kind not in ("fw", "basic", "flower"):
+        return None
+    actions = [attributes(one) for _, one in sorted(attributes(listed).items())]
+    if [chars(one.get(_KIND, b"")) for one in actions] != ["tunnel_key", "mirred"]:
+        return None
+    key, mirred = (attributes(one.get(_OPTIONS, b"")) for one in actions)
+    *_, after, _, _, how, out = struct.unpack_from("=IIiiiiI", mirred.get(_PARAMETERS, bytes(28)))
+    if parent == _INGRESS:
+        vni = int.from_bytes(options.get(26, b""), "big")
+        return Way(index, BACK, number, vni, out=out) if how == _AS_IF_RECEIVED else None
+    order = info >> 16
+    expected = (_COPY_TO_OTHER_DEVICE, _CONTINUE) if order == TO_ALL else (_TO_OTHER_DEVICE, _STOLEN)
+    if (how, after) != expected:
+        return None
+    local, host = (key.get(four, key.get(six, b"")) for four, six in ((3, 5), (4, 6)))
+    vni, port = (int.from_bytes(key.get(number_of, b""), "big") for number_of in (7, 9))
+    return Way(index, order, number, vni, local, host, port, out)
 
 
 def add_classifier(index: int, about: str) -> Request:
@@ -52,7 +101,7 @@ def add_host(device: int, number: int, geneve: int, vni: int, local: bytes, host
     copy = nested(3, _actions(to_host, _mirred(_COPY_TO_OTHER_DEVICE, geneve)))
     return [
         Request(_NEW_FILTER, CREATE, _filter(device, _EGRESS, number, order, kind) + nested(_OPTIONS, options), about)
-        for kind, order, options in (("fw", _BY_MARK, one), ("basic", _TO_ALL, copy))
+        for kind, order, options in (("fw", BY_MARK, one), ("basic", TO_ALL, copy))
     ]
 
 
@@ -62,7 +111,7 @@ def delete_host(device: int, number: int, host: bytes) -> list[Request]:
         Request(
             _DEL_FILTER, 0, _filter(device, _EGRESS, number, order, kind), about, (_ENOENT, _EINVAL, _ENODEV)
         )
-        for kind, order in (("fw", _BY_MARK), ("basic", _TO_ALL))
+        for kind, order in (("fw", BY_MARK), ("basic", TO_ALL))
     ]
 
 

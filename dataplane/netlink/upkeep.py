@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from dataplane.base import Drifted, Event, Leftover, Survey
-from dataplane.model import Key
+from dataplane.model import Key, Segment
 from dataplane.netlink.audit import (
     Findings,
     add_dependents,
@@ -17,19 +18,21 @@ from dataplane.netlink.audit import (
     compare_inside,
     compare_links,
     compare_names,
+    compare_sending,
+    compare_settings,
 )
+from dataplane.netlink.census import suspects_by_elements, suspects_by_entries
 from dataplane.netlink.filter import SETS
 from dataplane.netlink.installer import Installer
-from dataplane.netlink.items import Item, LegItem, MacItem, SegmentItem, Value
+from dataplane.netlink.items import FloodItem, Item, LegItem, MacItem, SegmentItem, Value
 from dataplane.netlink.leftovers import Left, gone_with, hooks_of, leftovers, traces_of
 from dataplane.netlink.names import ALIAS, bridge_name, leg_name, segment_id, tunnel_name
 from dataplane.netlink.namespaces import namespaces, remove_namespace
-from dataplane.netlink.notices import Suspicion
-from dataplane.netlink.objects import Objects
+from dataplane.netlink.notices import EVERY, Suspicion
+from dataplane.netlink.objects import SETS_OF_NEIGHBORS, Objects
 from dataplane.netlink.rtnl import Link, delete_route, delete_rule
 from dataplane.netlink.samples import Sampler, compare_one_by_one
-from dataplane.netlink.settings import NetlinkSettings
-from dataplane.netlink.standing import Entries, elements_of, read_inside
+from dataplane.netlink.standing import ElementKey, Entries, EntryKey, elements_of, read_inside
 from dataplane.netlink.traces import (
     ChainTrace,
     DeviceTrace,
@@ -59,18 +62,18 @@ class Upkeep:
         lock: threading.RLock,
         book: Objects,
         installer: Installer,
-        settings: NetlinkSettings,
         install: Install,
         tell: Callable[[Event], None],
     ) -> None:
         self._lock = lock
         self._book = book
         self._installer = installer
-        self._settings = settings
         self._install = install
         self._tell = tell
         self._sampler = Sampler(installer.reader)
         self._stuck: frozenset[Key] = frozenset()
+        self._unheard_from = 0.0
+        """When entries whose notices were not heard may be read again (monotonic clock)."""
 
     # -- what others changed
 
@@ -78,7 +81,11 @@ class Upkeep:
         """Compare what may have been touched, and put it back. Raises KernelError, OSError."""
         healed: dict[Key, None] = {}
         examples: list[str] = []
-        if self._only_links_as_they_were(suspicion):
+        # Others take names out of that directory all the time.
+        suspicion.names &= {router.path.name for router in list(self._installer.places.routers.values())}
+        if suspicion.links and not suspicion.everything and self._links_are_as_they_were(suspicion.links):
+            suspicion.links = set()
+        if not suspicion:
             return
         with self._lock:
             for _ in range(_ROUNDS):
@@ -95,16 +102,14 @@ class Upkeep:
         if examples:
             self._tell(Drifted(frozenset(healed), tuple(examples[:_EXAMPLES])))
 
-    def _only_links_as_they_were(self, suspicion: Suspicion) -> bool:
+    def _links_are_as_they_were(self, indexes: Collection[int]) -> bool:
         """What is said of devices most often is this agent's own doing: so that much is read without the lock."""
-        if suspicion != Suspicion(links=suspicion.links):
-            return False
         with self._lock:
-            if not self._know(suspicion.links):
+            if not self._know(indexes):
                 return True
         links, found = self._installer.reader.links(), Findings()
         with self._lock:
-            compare_links(found, self._book.installed, self._installer.places, links, self._settings)
+            compare_links(found, self._book.installed, self._installer.places, links, self._installer.settings)
             return found.clean
 
     def _look(self, found: Findings, suspicion: Suspicion) -> Mapping[int, Link]:
@@ -114,40 +119,80 @@ class Upkeep:
         links: Mapping[int, Link] = {}
         if suspicion.everything or self._know(suspicion.links):
             links = reader.links()
-            compare_links(found, installed, places, links, self._settings)
+            compare_links(found, installed, places, links, self._installer.settings)
         everything = suspicion.everything or bool(found.missing or found.altered)
         if everything or suspicion.tables:
             stands = reader.filter()
             compare_chains(found, installed, places, stands.chains, suspicion.chains)
-            compare_elements(found, installed, places, stands.elements, SETS)
+            self._compare_elements(found, stands.elements, SETS)
         else:
             if suspicion.chains:
                 compare_chains(found, installed, places, reader.chains(), suspicion.chains)
             names = suspicion.sets & SETS.keys()
             elements = reader.elements(SETS[name] for name in names)
-            compare_elements(found, installed, places, elements, names)
+            self._compare_elements(found, elements, names)
             compare_one_by_one(found, self._named(suspicion), places, reader)
-        if everything or any(not any(mac) for index, mac in suspicion.entries if self._know((index,))):
-            compare_entries(found, installed, places, self._entries())
+        many = any(not any(mac) for index, mac in suspicion.entries if index in places.devices)
+        if everything or many or self._lacks_floods(suspicion.floods):
+            self._compare_entries(found, self._entries())
+        if everything:
+            self._compare_sending(found)
         if everything or suspicion.names:
             compare_names(found, installed, places)
         routers = [name for name in places.routers if everything or name in suspicion.routers]
         insides = {name: read_inside(places.routers[name].channel) for name in routers}
         compare_inside(found, installed, places, insides)
+        for name in routers:
+            compare_settings(found, places, name)
         return links
+
+    def _compare_elements(self, found: Findings, elements: dict[ElementKey, bytes], names: Collection[str]) -> None:
+        """Those of these sets; what is accounted for is taken out."""
+        book, places = self._book, self._installer.places
+        if not frozenset(names) >= SETS_OF_NEIGHBORS:
+            compare_elements(found, book.installed, places, elements, names)
+            return
+        compare_elements(found, book.of_book, places, elements, names)
+        suspects = suspects_by_elements(book.neighbors.by_subnet(), places, elements)
+        found.standing += len(SETS_OF_NEIGHBORS) * (len(book.neighbors) - len(suspects))
+        compare_elements(found, book.chosen((), suspects), places, elements, names)
+
+    def _compare_entries(self, found: Findings, entries: Entries) -> None:
+        """What is accounted for is taken out."""
+        book, places = self._book, self._installer.places
+        compare_entries(found, book.of_book, places, entries)
+        suspects = suspects_by_entries(book.neighbors.by_subnet(), places, entries)
+        found.standing += len(book.neighbors) - len(suspects)
+        compare_entries(found, book.chosen((), suspects), places, entries)
+
+    def _compare_sending(self, found: Findings) -> None:
+        places = self._installer.places
+        devices = [at.tunnel for at in places.segments.values() if not at.has_hosts]
+        if devices:
+            ways = self._installer.reader.ways(places.geneve, devices)
+            compare_sending(found, self._book.of_book, places, ways, self._installer.settings)
 
     def _named(self, suspicion: Suspicion) -> dict[type[Item], dict[Item, Value]]:
         """The MACs and elements that are suspected one by one."""
         installed, places = self._book.installed, self._installer.places
         wanted = Wanted(self._book, places)
         items = {item for key in suspicion.elements for item in wanted.as_items(key, b"")}
-        items |= {MacItem(segment, mac) for _, mac in suspicion.entries for segment in places.segments}
+        by_device = {index: segment for segment, at in places.segments.items() for index in (at.bridge, at.tunnel)}
+        items |= {MacItem(by_device[index], mac) for index, mac in suspicion.entries if index in by_device}
         found: dict[type[Item], dict[Item, Value]] = {}
         for item in items:
             of_kind = installed.get(type(item), {})
             if item in of_kind:
                 found.setdefault(type(item), {})[item] = of_kind[item]
         return found
+
+    def _lacks_floods(self, gone: Collection[EntryKey]) -> bool:
+        """Whether some of these, of which the last that was heard is that they were removed, should be there."""
+        if not gone:
+            return False
+        tunnels = {at.tunnel: segment for segment, at in self._installer.places.segments.items()}
+        floods = self._book.of_book.get(FloodItem, {})
+        return any(tunnel in tunnels and FloodItem(tunnels[tunnel], host) in floods for tunnel, host in gone)
 
     def _know(self, indexes: Collection[int]) -> bool:
         """Whether one of the devices is ours, or a port's."""
@@ -203,28 +248,63 @@ class Upkeep:
         found = Findings()
         with self._lock:
             installed, places, reader = self._book.installed, self._installer.places, self._installer.reader
-            compare_links(found, installed, places, reader.links(), self._settings)
+            compare_links(found, installed, places, reader.links(), self._installer.settings)
             compare_names(found, installed, places)
             compare_chains(found, installed, places, reader.chains())
-            self._sampler.compare(found, installed, places)
+            self._compare_sending(found)
+            self._sampler.compare(found, self._book, places)
             router_id = self._sampler.next_router(places)
             if router_id is not None:
                 compare_inside(found, installed, places, {router_id: read_inside(places.routers[router_id].channel)})
+                compare_settings(found, places, router_id)
             expected, counts = self._book.elements_of_sets, reader.counts()
             too_few = {name for name, count in counts.items() if count < expected.get(name, 0) and name in SETS}
-            again = self._owners(found)
             if self._stuck:
                 self._book.touch_missing(self._stuck)
                 self._stuck = frozenset(self._install())
+        self._compare_unheard(found)
+        with self._lock:
+            again = self._owners(found)
         if too_few or not found.clean:
             self.heal(Suspicion(everything=not found.clean, sets=too_few))
         return _survey(found, again, ())
 
+    def _compare_unheard(self, found: Findings) -> None:
+        """Forwarding entries of tunnels whose notices were not heard while this agent changed many of them."""
+        started = time.monotonic()
+        if started < self._unheard_from:
+            return
+        unheard = self._installer.take_unheard()
+        if not unheard:
+            return
+        with self._lock:
+            places, book = self._installer.places, self._book
+            chosen = {one: at for one, at in places.segments.items() if at.tunnel in unheard or EVERY in unheard}
+            bridges, tunnels = [at.bridge for at in chosen.values()], [at.tunnel for at in chosen.values()]
+            neighbors = [(ref, group) for ref, group in book.neighbors.by_subnet() if ref.segment in chosen]
+        port = tunnels[0] if len(tunnels) == 1 and EVERY not in unheard else 0
+        entries = self._installer.reader.entries(bridges, tunnels, port)
+        suspects = suspects_by_entries(neighbors, places, entries)
+        with self._lock:
+            # They may have been changed while they were read.
+            compare_one_by_one(found, book.chosen((), suspects), places, self._installer.reader)
+            kinds = (FloodItem,) if port else (FloodItem, MacItem)
+            items = {item: value for kind in kinds for item, value in book.of_book.get(kind, {}).items()}
+            rest = Findings()
+            compare_entries(rest, _by_kind(items, chosen), places, entries)
+            if not rest.clean:
+                again = self._installer.reader.entries(bridges, tunnels, port)
+                suspects_by_entries(neighbors, places, again)
+                compare_entries(found, _by_kind(items, chosen), places, again)
+        # A tenth of a processor at most.
+        self._unheard_from = time.monotonic() + 10 * (time.monotonic() - started)
+
     def survey(self, unsettled: Collection[Key]) -> Survey:
         """Raises KernelError, OSError."""
         found, left = self._read_all(unsettled)
-        if found.clean and not left:
-            return _survey(found, frozenset(), ())
+        if found.clean:
+            # What was removed while it was read is no leftover of anybody's that a sweep would miss.
+            return _survey(found, frozenset(), left)
         # It may be what was changed while it was read: once more while nothing changes.
         with self._lock:
             found, left = self._read_all(unsettled)
@@ -237,21 +317,26 @@ class Upkeep:
 
     def _read_all(self, unsettled: Collection[Key]) -> tuple[Findings, list[Trace]]:
         found = Findings()
-        reader, places, prefix = self._installer.reader, self._installer.places, self._settings.namespace_prefix
+        reader, places = self._installer.reader, self._installer.places
+        prefix = self._installer.settings.namespace_prefix
         with self._lock:
             insides = {name: read_inside(router.channel) for name, router in places.routers.items()}
-            entries = self._entries()
+            bridges, tunnels = places.bridges, places.tunnels
+        entries = reader.entries(bridges, tunnels)
         links, stands = reader.links(), reader.filter()
         named = namespaces(prefix)
         with self._lock:
             installed, wanted = self._book.installed, Wanted(self._book, places)
             insides = {name: inside for name, inside in insides.items() if name in places.routers}
-            compare_links(found, installed, places, links, self._settings)
+            compare_links(found, installed, places, links, self._installer.settings)
             compare_chains(found, installed, places, stands.chains)
-            compare_elements(found, installed, places, stands.elements, SETS)
-            compare_entries(found, installed, places, entries)
+            self._compare_elements(found, stands.elements, SETS)
+            self._compare_entries(found, entries)
             compare_names(found, installed, places)
+            self._compare_sending(found)
             compare_inside(found, installed, places, insides)
+            for name in insides:
+                compare_settings(found, places, name)
             left = Left(links, entries, stands, insides, named)
             traces = leftovers(left, places, unsettled, prefix, self._book.wants)
             return found, [trace for trace in traces if not wanted.has(trace)]
@@ -265,14 +350,14 @@ class Upkeep:
         if not removed or not inherited:
             return
         links, wanted = self._installer.reader.links(), Wanted(self._book, places)
-        gone = gone_with(removed, links, inherited.namespaces, self._settings.namespace_prefix)
+        gone = gone_with(removed, links, inherited.namespaces, self._installer.settings.namespace_prefix)
         gone.devices = {index for index in gone.devices if not wanted.has_device(index)}
         entries = Entries()
         for index in gone.devices & links.keys():
             entries.local.update(self._installer.reader.entries([links[index].master], (), index).local)
         traces = traces_of(gone, inherited.elements, entries, links, self._book.wants)
         if gone.devices:
-            hooks = hooks_of(self._installer.reader.chains(), links)
+            hooks = hooks_of(self._installer.reader.chains().uses, links)
             traces += [hook for hook in hooks if hook.ifindex in gone.devices]
         self._take_away([trace for trace in traces if not wanted.has(trace)])
         self._installer.release_geneve()
@@ -325,6 +410,15 @@ class Upkeep:
             router = self._installer.places.routers.get(router_id)
             if router is not None:
                 router.channel.submit(requests)
+
+
+def _by_kind(items: Mapping[Item, Value], segments: Collection[Segment]) -> dict[type[Item], dict[Item, Value]]:
+    """Of forwarding entries those in these segments."""
+    found: dict[type[Item], dict[Item, Value]] = {}
+    for item, value in items.items():
+        if isinstance(item, MacItem | FloodItem) and item.segment in segments:
+            found.setdefault(type(item), {})[item] = value
+    return found
 
 
 def _is_device(item: Item) -> bool:

@@ -264,7 +264,8 @@ class Audit:
     def _found_in_database(self) -> list[Leftover]:
         # Whoever turned the making of devices off is left what has been made.
         devices = [one for one in self._ovsdb.devices().values() if self._maker.active or not is_made(one)]
-        return database.find(self._ovsdb.bridge_state(), self._tunnels(), devices, self._is_wanted)
+        strays = self._maker.strays(self._spared)
+        return database.find(self._ovsdb.bridge_state(), self._tunnels(), devices, self._is_wanted, strays)
 
     def _is_wanted(self, device: Device) -> bool:
         with self._lock:

@@ -73,6 +73,24 @@ class DeviceMaker:
         except (OSError, KernelError) as problem:
             return dict.fromkeys(port_ids, f"cannot remove its device: {problem}")
 
+    def strays(self, spared: Collection[str]) -> list[str]:
+        """See PortDevices. Raises OvsdbError."""
+        try:
+            return self._devices.strays(spared)
+        except (OSError, KernelError) as problem:
+            raise OvsdbError(f"cannot list the devices made for ports: {problem}") from problem
+
+    def sweep(self, port_ids: Collection[str]) -> int:
+        """Take strays away that are still no port's; how many. Raises OvsdbError."""
+        try:
+            swept = self._devices.sweep(port_ids)
+        except (OSError, KernelError) as problem:
+            raise OvsdbError(f"cannot remove devices made for ports: {problem}") from problem
+        problems = [problem for problem in swept.values() if problem]
+        if problems:
+            raise OvsdbError("; ".join(problems))
+        return len(swept)
+
     def _attach(self, port_id: str, made: Made, device: Device | None) -> Future[int] | None:
         if device is not None:
             if not made.fresh and device.name == made.name:

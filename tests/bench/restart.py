@@ -1,14 +1,9 @@
 """A fresh agent on a host with 100,000 neighbours, and what it costs to look whether all stands."""
 
-import json
 import time
-from typing import Any
 
-import grpc
 import psutil
 
-from goalstate_proto.aca_pb2 import ReconcileMode, ReconcileRequest
-from goalstate_proto.aca_pb2_grpc import AdminStub
 from goalstate_proto.goalstate_pb2 import GoalStateV2
 from tests.bench import goalstates
 from tests.bench.figures import BenchError, Report
@@ -23,7 +18,6 @@ CHECKS = 10
 CHECK_EVERY_S = 1.0
 MOST_RATIO = 1.5
 MOST_CHECK_CPU = 0.1
-TIMEOUT_S = 120.0
 
 
 def run(report: Report) -> None:
@@ -71,7 +65,7 @@ def _round(report: Report, number: int) -> tuple[float, ...]:
         wait_programmed(agent)
         before = _cpu(agent, host)
         started = time.perf_counter()
-        found = reconcile(agent)
+        found = agent.reconcile("FORCE")
         swept = time.perf_counter() - started
         swept_cpu = _cpu(agent, host) - before
         if found["missing"] or found["altered"] or found["removed"] < 2 * STALE:
@@ -79,15 +73,6 @@ def _round(report: Report, number: int) -> tuple[float, ...]:
         check = _cpu_of_checks(agent)
         report.progress(f"round {number}: first {first:.2f} s, again {again:.2f} s, swept {swept:.2f} s")
     return first, again, swept, check, first_cpu, swept_cpu
-
-
-def reconcile(agent: AgentProcess) -> dict[str, Any]:
-    """Survey and sweep now, as all that is wanted is known. Raises grpc.RpcError."""
-    with grpc.insecure_channel(f"unix:{agent.config['admin']['socket']}") as channel:
-        stub: Any = AdminStub(channel)  # type: ignore[no-untyped-call]
-        reply = stub.Reconcile(ReconcileRequest(mode=ReconcileMode.FORCE), timeout=TIMEOUT_S)
-    found: dict[str, Any] = json.loads(reply.json)
-    return found
 
 
 def _cpu(agent: AgentProcess, host: Host) -> float:

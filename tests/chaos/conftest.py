@@ -11,7 +11,7 @@ import pytest
 
 from tests.chaos.report import Report, format_row, parse_row, table
 from tests.chaos.world import World
-from tests.conformance.cloud import Backend, NetlinkBackend, OvsBackend
+from tests.conformance.backends import Backend, NetlinkBackend, OvsBackend
 from tests.lab import Lab
 
 BACKENDS: tuple[Backend, ...] = (OvsBackend(), NetlinkBackend())

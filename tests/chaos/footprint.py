@@ -6,12 +6,17 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 
-from tests.conformance.cloud import Backend
-from tests.lab import Host
+from tests.conformance.backends import Backend
+from tests.lab import Host, LabError, wait_until
 
 INDEX = re.compile(r"\bport-\d+\b")
 
 PORT_NUMBER = re.compile(r"\b(in_port=|reg2=|output:|set_field:(?=\w+->reg2\b))(0x[0-9a-f]+|\d+)\b")
+PROCESS = re.compile(r'\["aca-agent", "[^"]*"\], ')
+"""Which process it is that looks after the bridge."""
+METER = re.compile(r"\b(meter[:=])(\d+)\b")
+FIRST_METER = 0x1000
+"""Each port's meter has the port's number after this."""
 COPY = re.compile(r"set_field:\w[-\w]*->reg2,resubmit\(,\d+\),?")
 COPIES = re.compile(rf"(?:{COPY.pattern}){{2,}}$")
 """Copies for several ports are in the order of the ports' numbers."""
@@ -26,9 +31,18 @@ def footprint_of(host: Host, backend: Backend) -> Footprint:
 
 
 def _named(host: Host, names: Mapping[int, str], line: str) -> str:
-    line = INDEX.sub("port-N", line.replace(host.namespace.name, "HOST"))
+    line = PROCESS.sub("", INDEX.sub("port-N", line.replace(host.namespace.name, "HOST")))
+    line = METER.sub(lambda match: f"{match[1]}{names.get(int(match[2]) - FIRST_METER, match[2])}", line)
     line = PORT_NUMBER.sub(lambda match: f"{match[1]}{names.get(int(match[2], 0), match[2])}", line)
     return COPIES.sub(lambda match: ",".join(sorted(copy.rstrip(",") for copy in COPY.findall(match[0]))), line)
+
+
+def wait_flows(host: Host, backend: Backend, expected: Footprint, within: float) -> None:
+    """Until the flows are those of `expected`. Raises LabError with what differs."""
+    try:
+        wait_until(lambda: flows_of(footprint_of(host, backend)) == flows_of(expected), within, "all flows are back")
+    except LabError as error:
+        raise LabError(f"{error}\n{difference(flows_of(expected), flows_of(footprint_of(host, backend)))}") from None
 
 
 def flows_of(footprint: Footprint) -> Footprint:

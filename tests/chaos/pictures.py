@@ -11,10 +11,10 @@ from xml.sax.saxutils import escape
 from tests.chaos.report import Row
 from tests.chaos.traffic import INTERVAL, Losses
 
-WIDTH = 900
-LEFT, RIGHT = 330, 150
+WIDTH = 980
+LEFT, RIGHT = 400, 150
 TOP, BOTTOM = 48, 28
-LANE, GAP = 7, 2
+LANE, GAP = 9, 2
 ROW_GAP = 22
 LEAST_MARK = 1.0
 STYLE = """

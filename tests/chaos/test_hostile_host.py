@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -11,13 +9,17 @@ import pytest
 
 from tests.chaos.changes import Changes
 from tests.chaos.world import Station, World
+from tests.lab import wait_until
 from tests.lab.agent import COMMAND
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(300)]
 
 LIBRARIES = ("/usr/lib/x86_64-linux-gnu/faketime", "/usr/lib/aarch64-linux-gnu/faketime")
-JUMPS = ("+40d", "-40d", "+0", "-3h", "+1y")
-CHANGES = 20
+DAY_S = 86_400
+JUMPS = (40 * DAY_S, -40 * DAY_S, DAY_S // 8, 365 * DAY_S)
+"""Seconds that the agent's clock is ahead of the machine's, one after the other."""
+SEEN_S = 10.0
+CHANGES = 10
 
 
 def with_command(station: Station, command: Sequence[str]) -> None:
@@ -50,14 +52,18 @@ def test_the_clock_jumps(world: World, tmp_path: Path) -> None:
             station,
             [
                 *("env", f"LD_PRELOAD={library}/libfaketime.so.1", f"FAKETIME_TIMESTAMP_FILE={clock}"),
-                *("FAKETIME_NO_CACHE=1", "DONT_FAKE_MONOTONIC=1", *COMMAND),
+                *("FAKETIME_CACHE_DURATION=1", "DONT_FAKE_MONOTONIC=1", *COMMAND),
             ],
         )
         for number, jump in enumerate(JUMPS):
-            clock.write_text(f"{jump}\n")
+            clock.write_text(f"{jump:+d}\n")
+            # By that clock.
+            wait_until(
+                lambda ahead=jump: abs(station.agent.status()["agent"]["uptime_s"] - ahead) < DAY_S / 24,  # type: ignore[misc]
+                SEEN_S,
+                "the agent's clock jumps",
+            )
             change_something(world, number)
-        moment = station.agent.status()["reconcile"]["last"]["check"]["at"]
-        assert moment > time.time() + 300 * 86400, "the agent's clock did not jump"
     assert event.measured.lost == {}
     station.restart()
 
@@ -98,5 +104,4 @@ def test_the_disk_is_full_and_read_only(world: World) -> None:
         root = Path(f"/proc/{station.agent.pid}/mountinfo").read_text().splitlines()
         assert any(line.split()[4] == "/" and line.split()[5].startswith("ro") for line in root)
     assert event.measured.lost == {}
-    assert sys.executable == COMMAND[0]
     station.restart()

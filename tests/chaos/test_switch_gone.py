@@ -7,7 +7,7 @@ import time
 import pytest
 
 from tests.chaos.bounds import bound
-from tests.chaos.footprint import flows_of
+from tests.chaos.footprint import wait_flows
 from tests.chaos.world import BLUE, World, nic
 from tests.conformance.network import port_state
 from tests.lab import wait_until
@@ -58,7 +58,7 @@ def test_the_database_is_wiped(world: World) -> None:
             bound(BACK_S),
             "all that the agent knows is attached again",
         )
-        wait_until(lambda: flows_of(station.footprint()) == flows_of(whole), bound(BACK_S), "all flows are back")
+        wait_flows(station.host, station.backend, whole, bound(BACK_S))
 
     # A fresh agent on a wiped host cannot know whose device that is.
     with world.event("OVSDB wiped while the agent is down", back_within=60.0):

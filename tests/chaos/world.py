@@ -22,7 +22,8 @@ from tests.chaos.footprint import Footprint, difference, footprint_of
 from tests.chaos.pinger import Pair
 from tests.chaos.report import Report
 from tests.chaos.traffic import Measured, Traffic
-from tests.conformance.cloud import Backend, mac_number
+from tests.conformance.backends import Backend
+from tests.conformance.cloud import mac_number
 from tests.conformance.network import (
     Nic,
     State,
@@ -125,6 +126,13 @@ class Station:
         with grpc.insecure_channel(f"unix:{self.agent.config['admin']['socket']}") as channel:
             stub: Any = AdminStub(channel)
             stub.Reconcile(aca_pb2.ReconcileRequest(mode=mode), timeout=RECONCILE_S)
+
+    def wait_standing(self, expected: Footprint, within: float) -> None:
+        """Until all of this is there, whatever else is. Raises LabError with what is missing."""
+        try:
+            wait_until(lambda: expected <= self.footprint(), within, "all that was there is back")
+        except LabError as error:
+            raise LabError(f"{error}\n{difference(expected, self.footprint())}") from None
 
     def wait_footprint(self, expected: Footprint, within: float, what: str) -> None:
         """Raises LabError with what differs."""

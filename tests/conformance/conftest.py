@@ -7,7 +7,8 @@ from collections.abc import Iterator
 import pytest
 
 from goalstate_proto import common_pb2
-from tests.conformance.cloud import Backend, Cloud, NetlinkBackend, OvsBackend, Site, numbers
+from tests.conformance.backends import Backend, NetlinkBackend, OvsBackend
+from tests.conformance.cloud import Cloud, Site, numbers
 from tests.conformance.region import Region
 from tests.lab import Lab
 

@@ -6,7 +6,8 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from tests.conformance.cloud import SETTLE, Backend, Cloud, Site, together
+from tests.conformance.backends import Backend
+from tests.conformance.cloud import SETTLE, Cloud, Site, together
 from tests.lab import Lab, wait_until
 
 START_TIMEOUT = 60.0

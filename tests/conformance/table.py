@@ -134,9 +134,11 @@ def cell(results: Iterable[Result], notes: list[str]) -> str:
 
 
 def unit_of(nodeid: str) -> str:
-    """Which tests belong together: the scenarios of a pair, the tests of any other module."""
+    """Which tests belong together: the scenarios of a pair, the chaos of a data plane, any other module."""
     path, _, name = nodeid.partition("::")
-    case = name.partition("[")[2]
+    case = name.partition("[")[2].rstrip("]")
+    if path.startswith("tests/chaos/"):
+        return f"tests/chaos {case.partition('-')[0]}"
     return next((pair for pair in PAIRS if case.startswith(pair)), path)
 
 

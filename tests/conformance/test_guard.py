@@ -28,7 +28,15 @@ class Guarded:
     guests: tuple[Guest, Guest, Guest]
 
     def passes(self, frame: bytes, mark: bytes) -> bool:
-        """Whether the frame, sent by the watched guest, reaches both others; to one only is an error."""
+        """Whether the frame, sent by the watched guest, reaches both others. AssertionError if, always, one only."""
+        for _ in range(3):
+            # A busy machine may lose a frame, which says nothing about what is allowed.
+            near, far = self._arrives(frame, mark)
+            if near == far:
+                return near
+        raise AssertionError(f"near {near}, far {far}")
+
+    def _arrives(self, frame: bytes, mark: bytes) -> tuple[bool, bool]:
         with self.guests[1].capture() as near, self.guests[2].capture() as far:
             self.guests[0].send_raw(frame)
             # A frame that may pass in any case, sent behind it, tells that it would have arrived by now.
@@ -38,8 +46,7 @@ class Guarded:
             for capture in (near, far):
                 frames = capture.frames(lambda f: mark in f or b"that is all" in f, count=1, within=2.0)
                 found.append(bool(frames) and mark in frames[0])
-        assert found[0] == found[1], f"near {found[0]}, far {found[1]}"
-        return found[0]
+        return found[0], found[1]
 
 
 @pytest.fixture

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from goalstate_proto import common_pb2, neighbor_pb2
-from tests.conformance.cloud import SETTLE, Backend, Cloud, Site, Vpc, eventually
+from tests.conformance.backends import Backend
+from tests.conformance.cloud import SETTLE, Cloud, Site, Vpc, eventually
 from tests.conformance.network import (
     Nic,
     State,

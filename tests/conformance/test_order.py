@@ -75,8 +75,9 @@ def test_any_order_of_messages_gives_the_same_network(cloud: Cloud, rounds: int)
     village = Village(cloud)
     empty = cloud.one.footprint()
     cloud.one.program(*village.states)
-    whole = cloud.one.footprint()
+    # What the agent notes on a device for others is not waited for by its answer.
     assert village.all_reached()
+    whole = cloud.one.footprint()
     for seed in range(rounds):
         chance = random.Random(seed)
         cloud.one.forget_all()
@@ -85,7 +86,7 @@ def test_any_order_of_messages_gives_the_same_network(cloud: Cloud, rounds: int)
         chance.shuffle(states)
         tell(cloud.one, states, chance)
         eventually(lambda: cloud.one.agent.status()["problems"] == [], f"all is programmed in round {seed}")
-        assert cloud.one.footprint() == whole, f"round {seed}"
+        eventually(lambda: cloud.one.footprint() == whole, f"the same stands as before in round {seed}")
         assert village.all_reached()
 
 

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 
 from dataplane.addresses import parse_address, parse_prefix
 from dataplane.base import Applied, Batch, Event, Ready
+from dataplane.devices.settings import DeviceSettings
 from dataplane.model import (
     FixedIp,
     Kind,
@@ -30,6 +31,8 @@ from dataplane.netlink.plane import NetlinkDataPlane
 from dataplane.netlink.settings import NetlinkSettings
 from tests.lab.netns import Namespace, create_namespaces, delete_namespaces, namespaces_of
 
+OWN_ADDRESS = parse_address("192.0.2.1")
+NO_DEVICES = DeviceSettings()
 SEGMENT = Segment(NetworkType.VXLAN, 4097)
 
 
@@ -70,7 +73,9 @@ def netlink_host() -> Iterator[Namespace]:
         delete_namespaces([*namespaces_of(made.name), made.name])
 
 
-def open_plane(host: Namespace) -> tuple[NetlinkDataPlane, list[Event]]:
+def open_plane(
+    host: Namespace, address: bytes = OWN_ADDRESS, devices: DeviceSettings = NO_DEVICES
+) -> tuple[NetlinkDataPlane, list[Event]]:
     """Its threads live in the namespace that they are started from."""
     events: list[Event] = []
     ready = threading.Event()
@@ -80,7 +85,7 @@ def open_plane(host: Namespace) -> tuple[NetlinkDataPlane, list[Event]]:
         if isinstance(event, Ready):
             ready.set()
 
-    plane = NetlinkDataPlane(NetlinkSettings(parse_address("192.0.2.1"), namespace_prefix=f"{host.name}-"))
+    plane = NetlinkDataPlane(NetlinkSettings(address, namespace_prefix=f"{host.name}-", devices=devices))
     host.call(lambda: plane.open(listen))
     assert ready.wait(10.0), events
     return plane, events

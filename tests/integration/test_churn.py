@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from goalstate_proto import common_pb2
-from tests.conformance.cloud import OvsBackend
+from tests.conformance.backends import OvsBackend
 from tests.conformance.network import (
     Nic,
     State,

@@ -116,7 +116,7 @@ def test_the_network_works_where_open_vswitch_is_not_installed(tmp_path: Path) -
     assert_it_works(status, output)
     assert "two hosts without Open vSwitch" in output
     assert len(refusals(output)) == 2, "one on each host"
-    assert all("network_type GENEVE is not supported here" in refusal for refusal in refusals(output))
+    assert all("network_type GENEVE is not supported by this kernel" in refusal for refusal in refusals(output))
     assert "GENEVE 7002" not in output
     assert len(re.findall("✓ 2 bridges, one for each tunnel id", output)) == 2
     assert "flows" not in output

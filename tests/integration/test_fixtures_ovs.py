@@ -13,7 +13,8 @@ from google.protobuf import text_format
 from goalstate_proto import common_pb2
 from goalstate_proto.goalstate_pb2 import GoalState, GoalStateV2
 from goalstate_proto.port_pb2 import PortState
-from tests.conformance.cloud import OvsBackend, Reply, Site
+from tests.conformance.backends import OvsBackend
+from tests.conformance.cloud import Reply, Site
 from tests.conformance.frames import udp_frame
 from tests.lab import AgentProcess, Guest, GuestSpec, Host, Lab, wait_until
 

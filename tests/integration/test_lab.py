@@ -453,6 +453,7 @@ def test_an_agent_process(lab: Lab, tmp_path: Path) -> None:
         "admin": {"socket": str(host.admin_socket)},
         "dataplane": {
             "kind": "ovs",
+            "port_namespace_prefix": f"{host.namespace.name}-p-",
             "ovs": {
                 "run_directory": str(host.rundir),
                 "database": host.db_socket,

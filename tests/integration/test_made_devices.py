@@ -13,12 +13,13 @@ import pytest
 
 from goalstate_proto import neighbor_pb2
 from tests.conformance.frames import arp_frame
-from tests.conformance.network import Nic, deletion, port_state, subnet_state
+from tests.conformance.network import Nic, Subnet, deletion, port_state, subnet_state
 from tests.integration.made_ports import (
     BLUE,
     FAILURE,
     GREEN,
     NETWORK,
+    PENDING,
     SUCCESS,
     device_of,
     inside,
@@ -32,7 +33,7 @@ from tests.integration.made_ports import (
     statuses,
 )
 from tests.lab import Host, Lab, wait_until
-from tests.lab.netns import delete_namespaces, namespaces_of
+from tests.lab.netns import Namespace, create_namespaces, delete_namespaces, namespaces_of
 from tests.lab.ping import RunningPing
 
 pytestmark = pytest.mark.lab
@@ -40,6 +41,9 @@ pytestmark = pytest.mark.lab
 TUNSETIFF = 0x400454CA
 IFF_TAP_WITHOUT_HEADER = 0x1002
 ARP_REPLY = b"\x08\x06\x00\x01\x08\x00\x06\x04\x00\x02"
+
+LATER = Subnet("made-later", "made-vpc", "10.9.16.0/24", "aa:ff:00:00:09:03", 7102)
+"""Nobody tells the agent of it."""
 
 BACKENDS = pytest.mark.parametrize("dataplane", ["netlink", "ovs"])
 
@@ -221,3 +225,38 @@ def test_a_device_of_somebody_else_is_left_alone(lab: Lab, dataplane: str, how: 
     host.run("ip", "tuntap", "add", name, "mode", "tap")
     assert statuses(agent, deletion(port_state(port))) == {SUCCESS}
     assert name in host.devices()
+
+
+@BACKENDS
+def test_what_was_made_for_ports_that_nobody_wants_any_more_is_swept(lab: Lab, dataplane: str) -> None:
+    host = lab.host("h1", dataplane=dataplane)
+    agent = made_agent(host)
+    kept, gone, lost, waiting = (nic(host, number) for number in (10, 11, 12, 13))
+    assert statuses(agent, *NETWORK, *ports(kept, gone, lost, waiting)) == {SUCCESS}
+    agent.kill()
+    # Of one nothing is left but its namespace.
+    host.run("ip", "link", "del", device_of(lost))
+    if host.has_ovs:
+        # And one is on no bridge.
+        host.vsctl("del-port", "br-int", device_of(gone))
+    foreign = Namespace(f"{host.namespace.name}-p-foreign")
+    create_namespaces([foreign.name])
+    try:
+        again = made_agent(host)
+        assert statuses(again, *NETWORK, *ports(kept)) == {SUCCESS}
+        as_it_was = near_index(host, kept), inside(host, kept)
+        # Its subnet is not known yet.
+        unknown = port_state(waiting.but(addresses=((LATER, LATER.at(13)),)))
+        assert statuses(again, unknown) == {PENDING}
+        names = again.reconcile("LOOK")["leftovers"]
+        assert any(gone.id in name for name in names), names
+        again.reconcile("FORCE")
+        for port in (gone, lost):
+            assert device_of(port) not in host.devices()
+            assert not namespace_of(host, port).path.exists()
+        assert device_of(waiting) in host.devices() and namespace_of(host, waiting).path.exists()
+        assert foreign.path.exists()
+        assert (near_index(host, kept), inside(host, kept)) == as_it_was
+        assert again.reconcile("FORCE")["removed"] == 0
+    finally:
+        delete_namespaces([foreign.name])

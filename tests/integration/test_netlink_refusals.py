@@ -111,15 +111,21 @@ def test_a_device_that_is_in_use_otherwise(host: Namespace) -> None:
 def test_a_full_table(host: Namespace, monkeypatch: pytest.MonkeyPatch) -> None:
     """That the kernel runs out of memory cannot be had on demand."""
     plane, _ = open_plane(host)
-    real, full = Channel.submit, [True]
-    refused_mac = neighbor(7).neighbor.mac.hex(":")
+    real, really, full = Channel.submit, Channel.submit_alike, [True]
+    mac = neighbor(7).neighbor.mac
+    refused_mac = mac.hex(":")
 
     def submit(channel: Channel, requests: Sequence[Request]) -> dict[int, KernelError]:
         found = real(channel, [one for one in requests if not (full[0] and refused_mac in one.about)])
         refused = [n for n, one in enumerate(requests) if full[0] and refused_mac in one.about]
         return found | {n: KernelError(105, "No buffer space available", requests[n].about) for n in refused}
 
+    def submit_alike(channel: Channel, kind: int, flags: int, bodies: Sequence[bytes]) -> dict[int, int]:
+        found = really(channel, kind, flags, [body for body in bodies if not (full[0] and mac in body)])
+        return found | {n: 105 for n, body in enumerate(bodies) if full[0] and mac in body}
+
     monkeypatch.setattr(Channel, "submit", submit)
+    monkeypatch.setattr(Channel, "submit_alike", submit_alike)
     problems = apply(host, plane, WHOLE).problems
     assert problems.keys() == {Key(Kind.NEIGHBOR, "n7")}
     reason = problems[Key(Kind.NEIGHBOR, "n7")].reason

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 import pytest
 
 from dataplane.base import Batch, Drifted, Event
-from dataplane.model import Key, Kind, NetworkType, Segment, SubnetRef
+from dataplane.model import FixedIp, Key, Kind, NeighborWanted, NetworkType, Segment, SubnetRef
 from dataplane.netlink.plane import NetlinkDataPlane
 from tests.integration.netlink_host import (
     BLUE,
@@ -55,6 +55,9 @@ class Scene:
         return [event for event in self.events if isinstance(event, Drifted)]
 
 
+SETTINGS = "cd /proc/sys/net/ipv4; grep . ip_forward conf/*/rp_filter conf/*/forwarding conf/*/arp_ignore"
+
+
 def names_of(host: Namespace, prefix: str) -> tuple[str, ...]:
     devices = (line.split()[1].rstrip(":").partition("@")[0] for line in host.run("ip", "-o", "link").splitlines())
     return tuple(sorted(name for name in devices if name.startswith(prefix)))
@@ -88,12 +91,18 @@ def standing(host: Namespace) -> dict[str, object]:
                 for word in re.findall(r"dst \S+|master", line)
             }
         ),
+        "bridges": [
+            {key: one["linkinfo"]["info_data"].get(key) for key in ("mcast_snooping", "vlan_filtering", "stp_state")}
+            for one in links
+            if one.get("linkinfo", {}).get("info_kind") == "bridge"
+        ],
         "nft": ruleset(host),
         "routers": {
             name: (
                 sorted(Namespace(name).run("ip", "route", "show", "table", "all").splitlines()),
                 sorted(Namespace(name).run("ip", "rule").splitlines()),
                 sorted(re.findall(r"inet \S+", Namespace(name).run("ip", "-o", "addr"))),
+                sorted(Namespace(name).run("sh", "-c", SETTINGS).splitlines()),
             )
             for name in namespaces_of(host.name)
         },
@@ -114,6 +123,16 @@ def scene(host: Namespace) -> Iterator[Scene]:
     (router,) = namespaces_of(host.name)
     yield Scene(host, plane, events, bridge, tunnel, names_of(host, "acl"), Namespace(router))
     plane.close()
+
+
+def in_router(scene: Scene, setting: str, value: str) -> tuple[str, ...]:
+    return ("ip", "netns", "exec", scene.router.name, "sh", "-c", f"echo {value} > /proc/sys/net/ipv4/{setting}")
+
+
+def last_rule(scene: Scene) -> tuple[str, str]:
+    """Of chain from_port."""
+    listed = scene.host.run("nft", "-a", "list", "chain", "bridge", "aca", "from_port")
+    return "handle", re.findall(r"# handle (\d+)", listed)[-1]
 
 
 REMOTE = neighbor(5).neighbor.mac.hex(":")
@@ -149,6 +168,11 @@ BY_HAND: dict[str, Callable[[Scene], tuple[str, ...]]] = {
     "the tunnel, learning": lambda s: ("ip", "link", "set", s.tunnel, "type", "vxlan", "learning"),
     "the tunnel's port, learning": lambda s: ("bridge", "link", "set", "dev", s.tunnel, "learning", "on"),
     "the guest's port, learning": lambda s: ("bridge", "link", "set", "dev", TAP, "learning", "on"),
+    "the bridge, snooping": lambda s: ("ip", "link", "set", s.bridge, "type", "bridge", "mcast_snooping", "1"),
+    "the bridge, with STP": lambda s: ("ip", "link", "set", s.bridge, "type", "bridge", "stp_state", "1"),
+    "the router's forwarding": lambda s: in_router(s, "ip_forward", "0"),
+    "the source check of a leg": lambda s: in_router(s, f"conf/{s.inside}/rp_filter", "1"),
+    "a rule, by another": lambda s: ("nft", "replace", "rule", "bridge", "aca", "from_port", *last_rule(s), "accept"),
     "the bridge's alias": lambda s: ("ip", "link", "set", s.bridge, "alias", "nobody"),
 }
 
@@ -225,6 +249,48 @@ def test_a_check_finds_what_no_notice_told(scene: Scene) -> None:
         assert Key(Kind.NEIGHBOR, "n5") in found.again
         assert standing(scene.host) == before
     assert scene.host.call(scene.plane.check).missing == 0
+
+
+def test_one_check_finds_all_that_was_done_while_nobody_listened(scene: Scene) -> None:
+    """However many there are: more than a check asks about one by one."""
+    many = [
+        one_of_many(number, bytes((0xAA, 0xCC, 0, 0, number >> 8, number & 255)), bytes((10, 0, 3, 0)))
+        for number in range(1000)
+    ]
+    assert apply(scene.host, scene.plane, [Batch(Kind.NEIGHBOR, many)]).problems == {}
+    assert scene.host.call(scene.plane.check).missing == 0
+    before = standing(scene.host)
+    for wanted in (many[0], many[400], many[999]):
+        unnoticed(scene, "bridge", "fdb", "del", wanted.neighbor.mac.hex(":"), "dev", scene.tunnel, "self")
+    elsewhere = many[700].neighbor.mac.hex(":")
+    unnoticed(scene, "bridge", "fdb", "replace", elsewhere, "dev", scene.tunnel, "self", "static", "dst", "192.0.2.77")
+    unnoticed(scene, *BY_HAND["a host to flood to"](scene))
+    found = scene.host.call(scene.plane.check)
+    assert (found.missing, found.altered) == (4, 1)
+    assert found.again >= {Key(Kind.NEIGHBOR, f"many{number}") for number in (0, 400, 700, 999)}
+    assert standing(scene.host) == before
+    found = scene.host.call(scene.plane.check)
+    assert (found.missing, found.altered) == (0, 0)
+
+
+def one_of_many(number: int, mac: bytes, network: bytes) -> NeighborWanted:
+    """One of many."""
+    address = (int.from_bytes(network, "big") + number).to_bytes(4, "big")
+    made = neighbor(5)
+    return made._replace(
+        neighbor=made.neighbor._replace(id=f"many{number}", mac=mac, fixed_ips=(FixedIp("green", address),))
+    )
+
+
+def test_a_rule_that_was_replaced_unnoticed_is_found(scene: Scene) -> None:
+    before = ruleset(scene.host)
+    notices = scene.plane._notices
+    assert notices is not None
+    notices._suspect = lambda suspicion: None
+    scene.host.run("nft", "replace", "rule", "bridge", "aca", "from_port", *last_rule(scene), "accept")
+    assert ruleset(scene.host) != before
+    assert scene.host.call(scene.plane.check).altered == 1
+    assert ruleset(scene.host) == before
 
 
 def test_a_survey_changes_nothing_and_says_what_to_apply_again(scene: Scene) -> None:

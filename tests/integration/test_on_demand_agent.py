@@ -9,7 +9,8 @@ from collections.abc import Iterator
 import pytest
 
 from goalstate_proto import common_pb2
-from tests.conformance.cloud import Cloud, NetlinkBackend, Site
+from tests.conformance.backends import NetlinkBackend
+from tests.conformance.cloud import Cloud, Site
 from tests.conformance.network import Nic, port_state, subnet_state
 from tests.lab import Guest, Lab, wait_until
 from tests.lab.controller import Controller
@@ -28,7 +29,7 @@ class Asking:
         agent = host.agent({"controller": {"addresses": addresses, "request_timeout_s": 30.0}})
         agent.wait_ready()
         self.site = Site(host, agent, NetlinkBackend())
-        self.cloud = Cloud((self.site, self.site), itertools.count(1))
+        self.cloud = Cloud((self.site, self.site), itertools.count(1), lambda _kind, _text: None)
         vpc = self.cloud.vpc()
         self.net = vpc.subnet("10.0.1.0/24")
         self.nic: Nic = vpc.nic(self.site, self.net)

@@ -216,6 +216,19 @@ class AgentProcess:
         status: dict[str, Any] = json.loads(reply.json)
         return status
 
+    def reconcile(self, mode: str, timeout: float = 120.0) -> dict[str, Any]:
+        """What `aca reconcile` finds and does; `mode` is LOOK, REPAIR or FORCE. Raises grpc.RpcError."""
+        import grpc
+
+        from goalstate_proto.aca_pb2 import ReconcileMode, ReconcileRequest
+        from goalstate_proto.aca_pb2_grpc import AdminStub
+
+        with grpc.insecure_channel(f"unix:{self.config['admin']['socket']}", options=UNLIMITED) as channel:
+            stub: Any = AdminStub(channel)  # type: ignore[no-untyped-call]
+            reply = stub.Reconcile(ReconcileRequest(mode=ReconcileMode.Value(mode)), timeout=timeout)
+        found: dict[str, Any] = json.loads(reply.json)
+        return found
+
     # -- what it uses
 
     @property

@@ -9,8 +9,14 @@ import struct
 import pytest
 
 from dataplane.addresses import parse_address
+from dataplane.model import NetworkType, Segment
 from dataplane.netlink import geneve, rtnl, tc
-from dataplane.netlink.wire import KernelError, Request, attributes
+from dataplane.netlink.audit import Findings, compare_sending
+from dataplane.netlink.items import FloodItem, SegmentItem
+from dataplane.netlink.names import host_number
+from dataplane.netlink.places import Places, SegmentDevices
+from dataplane.netlink.settings import NetlinkSettings
+from dataplane.netlink.wire import KernelError, Message, Request, attributes
 
 LOCAL, HOST = parse_address("172.16.0.1"), parse_address("172.16.0.2")
 LOCAL6, HOST6 = parse_address("fd00::1"), parse_address("fd00::2")
@@ -73,6 +79,47 @@ def test_a_host_gets_what_is_marked_for_it_and_a_copy_of_what_is_for_all(
     for made, gone in zip((marked, copied), tc.delete_host(9, 0xAC100002, host), strict=True):
         assert filter_of(gone)[:5] == filter_of(made)[:5]
         assert not filter_of(gone)[5]
+
+
+def as_it_stands(request: Request) -> Message:
+    """What the kernel tells of a filter has the form in which it was asked for."""
+    return Message(44, 0, 1, request.body)
+
+
+@pytest.mark.parametrize(("local", "host"), [(LOCAL, HOST), (LOCAL6, HOST6)])
+def test_filters_are_read_back_as_the_ways_that_they_are(local: bytes, host: bytes) -> None:
+    marked, copied = tc.add_host(9, 0xAC100002, 7, 0x012345, local, host, 6081)
+    there = (0xAC100002, 0x012345, local, host, 6081, 7)
+    assert tc.way_of(as_it_stands(marked)) == tc.Way(9, tc.BY_MARK, *there)
+    assert tc.way_of(as_it_stands(copied)) == tc.Way(9, tc.TO_ALL, *there)
+    back = tc.receive(7, 0x012345, 9, "")
+    assert tc.way_of(as_it_stands(back)) == tc.Way(7, tc.BACK, 0x012345, 0x012345, out=9)
+    # The list of a device's filters begins with one that has nothing.
+    assert tc.way_of(as_it_stands(tc.delete_host(9, 0, host)[0])) is None
+    # Copies where frames should go, and the other way round.
+    right, wrong = (struct.pack("=iiiiI", after, 0, 0, how, 7) for after, how in ((STOLEN, 1), (CONTINUE, 2)))
+    swapped = marked.body.replace(right, wrong)
+    assert swapped != marked.body and tc.way_of(Message(44, 0, 1, swapped)) is None
+
+
+def test_a_filter_that_was_altered_or_removed_is_found() -> None:
+    segment, settings = Segment(NetworkType.GENEVE, 0x012345), NetlinkSettings(LOCAL)
+    places = Places({segment: SegmentDevices(8, 9, has_hosts=False)}, {}, {}, geneve=7)
+    there = (host_number(HOST), 0x012345, LOCAL, HOST, 6081, 7)
+    right = [tc.Way(9, tc.BY_MARK, *there), tc.Way(9, tc.TO_ALL, *there)]
+    right.append(tc.Way(7, tc.BACK, 0x012345, 0x012345, out=9))
+    flood = FloodItem(segment, HOST)
+
+    def findings(stand: list[tc.Way]) -> list[object]:
+        found = Findings()
+        compare_sending(found, {FloodItem: {flood: None}}, places, stand, settings)
+        return list(found.items)
+
+    assert findings(right) == []
+    assert findings([*right, tc.Way(9, 3, 1, 1)]) == [], "others' filters"
+    assert findings(right[1:]) == [flood]
+    assert findings([right[0], right[1]._replace(local=HOST), right[2]]) == [flood]
+    assert findings(right[:2]) == [SegmentItem(segment)]
 
 
 class Kernel:
