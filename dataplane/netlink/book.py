@@ -163,6 +163,12 @@ class Book:
         for owner in owners:
             self._touched.update((item, None) for item in self.of(owner) if item not in self._installed)
 
+    def lacking(self, owners: Iterable[Key]) -> frozenset[Key]:
+        """Those of them that want something which is not installed."""
+        return frozenset(
+            owner for owner in owners if any(item not in self._installed for item in self.of(owner))
+        )
+
     @property
     def installed(self) -> Mapping[type[Item], Mapping[Item, Value]]:
         """By kind; a view."""

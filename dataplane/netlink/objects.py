@@ -89,6 +89,10 @@ class Objects:
         """See Book."""
         self._book.touch_missing(owners)
 
+    def lacking(self, owners: Iterable[Key]) -> frozenset[Key]:
+        """See Book."""
+        return self._book.lacking(owners)
+
     def count(self) -> int:
         return self._book.count() + self._neighbors.count()
 

@@ -25,7 +25,7 @@ from tests.integration.netlink_host import (
     open_plane,
     removals,
 )
-from tests.lab import wait_until
+from tests.lab import LabError, wait_until
 from tests.lab.netns import Namespace, create_namespaces, namespaces_of
 
 pytestmark = pytest.mark.lab
@@ -191,6 +191,48 @@ def test_what_is_removed_or_altered_by_hand_is_put_back(scene: Scene, what: str)
     assert standing(scene.host) == before
     found = scene.host.call(lambda: scene.plane.survey(()))
     assert (found.missing, found.altered, found.leftovers) == (0, 0, [])
+
+
+def test_what_could_not_be_put_back_is_not_forgotten_over_what_is_put_back_later(scene: Scene) -> None:
+    before, leg = standing(scene.host), scene.legs[0]
+    replace_by_a_bridge(scene, leg)
+    wait_until(lambda: bool(scene.drifts()), WITHIN, "noticed")
+    scene.host.run(*BY_HAND["a remote MAC"](scene))
+    wait_until(lambda: len(scene.drifts()) > 1, WITHIN, "the other noticed")
+    scene.host.run("ip", "link", "del", leg)
+    assert_back_with_checks(scene, before)
+
+
+def test_a_tunnel_that_goes_while_its_bridge_cannot_be_made_comes_back_with_all_that_it_knew(scene: Scene) -> None:
+    before = standing(scene.host)
+    replace_by_a_bridge(scene, scene.bridge)
+    wait_until(lambda: bool(scene.drifts()), WITHIN, "noticed")
+    scene.host.run("ip", "link", "del", scene.tunnel)
+    scene.host.run("ip", "link", "del", scene.bridge)
+    assert_back_with_checks(scene, before)
+
+
+def replace_by_a_bridge(scene: Scene, device: str) -> None:
+    """The name is somebody else's for a while."""
+    scene.host.run("ip", "-batch", "-", stdin=f"link del {device}\nlink add {device} type bridge\n")
+
+
+def assert_back_with_checks(scene: Scene, before: dict[str, object]) -> None:
+    """But for what was said of devices that are gone: that goes with a sweep."""
+
+    def is_back() -> bool:
+        scene.host.call(scene.plane.check)
+        now = standing(scene.host)
+        return all(now[part] == before[part] for part in before if part != "nft")
+
+    try:
+        wait_until(is_back, WITHIN, "put back")
+    except LabError:
+        assert standing(scene.host) == before
+    found = scene.host.call(lambda: scene.plane.survey(()))
+    assert (found.missing, found.altered) == (0, 0)
+    scene.host.call(lambda: scene.plane.sweep(found.leftovers))
+    assert standing(scene.host) == before
 
 
 def test_an_altered_element_is_put_back(scene: Scene) -> None:
