@@ -40,7 +40,7 @@ from dataplane.netlink.names import (
 )
 from dataplane.netlink.nft import NETDEV
 from dataplane.netlink.places import LegDevices, Places
-from dataplane.netlink.rtnl import Link, Vxlan
+from dataplane.netlink.rtnl import USUAL_TABLES, Link, Vxlan
 from dataplane.netlink.settings import NetlinkSettings
 from dataplane.netlink.standing import ChainKey, Chains, ElementKey, Entries, Inside
 from dataplane.netlink.tc import BACK, BY_MARK, TO_ALL, Way
@@ -351,6 +351,11 @@ def compare_inside(
     found: Findings, installed: Installed, places: Places, insides: Mapping[str, Inside]
 ) -> None:
     """Of these routers."""
+    for router_id, inside in insides.items():
+        usual = {("", table) for table in USUAL_TABLES.values()}
+        if not usual <= inside.rules:
+            found.alter(RouterItem(router_id), f"the usual routing rules of router {router_id} were gone")
+        inside.rules = {rule for rule in inside.rules if rule[0]}
     for item, value in of_kinds(installed, LegItem, RouteItem, RuleItem):
         match item:
             case LegItem(subnet_id):

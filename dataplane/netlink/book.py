@@ -102,7 +102,8 @@ class Book:
         moving = {
             item.subnet_id
             for item in self._touched
-            if isinstance(item, LegItem) and item in self._installed and self._wanted(item) != self._installed[item]
+            if isinstance(item, LegItem) and item in self._installed
+            if self.wanted_value(item) != self._installed[item]
         }
         if not moving:
             return []
@@ -110,7 +111,8 @@ class Book:
         self._touched.update(dict.fromkeys(evicted))
         return [Change(item, self._installed[item], NOTHING) for item in evicted]
 
-    def _wanted(self, item: Item) -> Value | Nothing:
+    def wanted_value(self, item: Item) -> Value | Nothing:
+        """The value that it is to have."""
         claims = self._claims.get(item)
         return claims[next(reversed(claims))] if claims else NOTHING
 
@@ -118,7 +120,7 @@ class Book:
         """What is to be done now, to be followed by `done`."""
         changes = []
         for item in self._touched:
-            after = self._wanted(item)
+            after = self.wanted_value(item)
             before = self._installed.get(item, NOTHING)
             if before != after:
                 changes.append(Change(item, before, after))

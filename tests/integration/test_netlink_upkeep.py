@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, replace
 
 import pytest
@@ -148,6 +148,7 @@ BY_HAND: dict[str, Callable[[Scene], tuple[str, ...]]] = {
     "a leg from inside": lambda s: ("ip", "-n", s.router.name, "link", "del", s.inside),
     "the name of the router's namespace": lambda s: ("ip", "netns", "del", s.router.name),
     "the routes": lambda s: ("ip", "-n", s.router.name, "route", "flush", "table", "main"),
+    "the routing rules": lambda s: ("ip", "-n", s.router.name, "rule", "flush"),
     "a leg's address": lambda s: ("ip", "-n", s.router.name, "addr", "flush", "dev", s.inside),
     "a remote MAC": lambda s: ("bridge", "fdb", "del", REMOTE, "dev", s.tunnel, "self"),
     "a remote MAC in the bridge": lambda s: ("bridge", "fdb", "del", REMOTE, "dev", s.tunnel, "master"),
@@ -212,18 +213,39 @@ def test_a_tunnel_that_goes_while_its_bridge_cannot_be_made_comes_back_with_all_
     assert_back_with_checks(scene, before)
 
 
+def test_a_leg_that_cannot_be_made_again_keeps_nothing_else_from_being_changed(scene: Scene) -> None:
+    before = standing(scene.host)
+    for leg in scene.legs:
+        replace_by_a_bridge(scene, leg)
+    wait_until(lambda: all(f"leg {leg}" in str(scene.drifts()) for leg in scene.legs), WITHIN, "noticed")
+    gone, moved = neighbor(2), neighbor(3)
+    elsewhere = moved._replace(neighbor=moved.neighbor._replace(mac=b"\xaa\xbb\0\0\2\3"))
+    assert apply(scene.host, scene.plane, [Batch(Kind.NEIGHBOR, [elsewhere], [gone.id])]).problems == {}
+    assert apply(scene.host, scene.plane, [Batch(Kind.NEIGHBOR, [moved, gone])]).problems == {}
+    for leg in scene.legs:
+        scene.host.run("ip", "link", "del", leg)
+    assert_back_with_checks(scene, before)
+
+
+def test_a_remote_entry_for_a_guest_of_this_host_goes_with_a_sweep(scene: Scene) -> None:
+    before = standing(scene.host)
+    entry = (PORT.port.mac.hex(":"), "dev", scene.tunnel, "dst", "192.0.2.9", "self", "static")
+    scene.host.run("bridge", "fdb", "append", *entry)
+    assert_back_with_checks(scene, before, but=("nft", "fdb"))
+
+
 def replace_by_a_bridge(scene: Scene, device: str) -> None:
     """The name is somebody else's for a while."""
     scene.host.run("ip", "-batch", "-", stdin=f"link del {device}\nlink add {device} type bridge\n")
 
 
-def assert_back_with_checks(scene: Scene, before: dict[str, object]) -> None:
-    """But for what was said of devices that are gone: that goes with a sweep."""
+def assert_back_with_checks(scene: Scene, before: dict[str, object], but: Collection[str] = ("nft",)) -> None:
+    """But for what was said of devices that are gone, and the like: that goes with a sweep."""
 
     def is_back() -> bool:
         scene.host.call(scene.plane.check)
         now = standing(scene.host)
-        return all(now[part] == before[part] for part in before if part != "nft")
+        return all(now[part] == before[part] for part in before if part not in but)
 
     try:
         wait_until(is_back, WITHIN, "put back")
