@@ -3,7 +3,7 @@ the rest is in no book."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from dataplane.addresses import format_address, format_mac
@@ -40,7 +40,7 @@ from dataplane.netlink.names import (
 )
 from dataplane.netlink.nft import NETDEV
 from dataplane.netlink.places import LegDevices, Places
-from dataplane.netlink.rtnl import Link, Vxlan
+from dataplane.netlink.rtnl import USUAL_TABLES, Link, Vxlan
 from dataplane.netlink.settings import NetlinkSettings
 from dataplane.netlink.standing import ChainKey, Chains, ElementKey, Entries, Inside
 from dataplane.netlink.tc import BACK, BY_MARK, TO_ALL, Way
@@ -180,27 +180,35 @@ def add_dependents(found: Findings, installed: Installed, places: Places) -> set
     segments = {segment for segment, devices in places.segments.items() if devices.tunnel in found.lost}
     through_geneve = {segment for segment, devices in places.segments.items() if not devices.has_hosts}
     sending = segments | (through_geneve if places.geneve in found.lost else set())
+    for item, what in dependents(installed, segments, subnets, sending):
+        if isinstance(item, ElementItem) and (key := places.key_of(item)) is not None:
+            stale.add((item.set_name, key))
+        found.miss(item, what)
+    return stale
+
+
+def dependents(
+    installed: Installed, segments: Collection[Segment], subnets: Collection[str], sending: Collection[Segment]
+) -> Iterator[tuple[Item, str]]:
+    """What is on the tunnels of these segments and on the legs in these subnets, or speaks of them, each with what it
+    is; and where the segments in `sending` send to."""
     for item, value in of_kinds(installed, ElementItem, RouteItem, RuleItem, MacItem, FloodItem):
         match item:
             case ElementItem(name, _, device):
                 if device is not None and (device in segments if isinstance(device, Segment) else device in subnets):
-                    key = places.key_of(item)
-                    if key is not None:
-                        stale.add((name, key))
-                    found.miss(item, f"the device of an element of set {name}")
+                    yield item, f"the device of an element of set {name}"
             case RouteItem():
                 if isinstance(value, RouteValue) and value.leg in subnets:
-                    found.miss(item, f"route to {item.destination}")
+                    yield item, f"route to {item.destination}"
             case RuleItem():
                 if item.subnet_id in subnets:
-                    found.miss(item, f"routing rule of {leg_inside(item.subnet_id)}")
+                    yield item, f"routing rule of {leg_inside(item.subnet_id)}"
             case MacItem(segment, mac):
                 if isinstance(value, Via) and (value.leg in subnets or segment in segments):
-                    found.miss(item, f"MAC {format_mac(mac)}")
+                    yield item, f"MAC {format_mac(mac)}"
             case FloodItem(segment, host):
                 if segment in sending:
-                    found.miss(item, f"flooding to {format_address(host)}")
-    return stale
+                    yield item, f"flooding to {format_address(host)}"
 
 
 # -- forwarding entries
@@ -343,6 +351,11 @@ def compare_inside(
     found: Findings, installed: Installed, places: Places, insides: Mapping[str, Inside]
 ) -> None:
     """Of these routers."""
+    for router_id, inside in insides.items():
+        usual = {("", table) for table in USUAL_TABLES.values()}
+        if not usual <= inside.rules:
+            found.alter(RouterItem(router_id), f"the usual routing rules of router {router_id} were gone")
+        inside.rules = {rule for rule in inside.rules if rule[0]}
     for item, value in of_kinds(installed, LegItem, RouteItem, RuleItem):
         match item:
             case LegItem(subnet_id):

@@ -102,7 +102,8 @@ class Book:
         moving = {
             item.subnet_id
             for item in self._touched
-            if isinstance(item, LegItem) and item in self._installed and self._wanted(item) != self._installed[item]
+            if isinstance(item, LegItem) and item in self._installed
+            if self.wanted_value(item) != self._installed[item]
         }
         if not moving:
             return []
@@ -110,7 +111,8 @@ class Book:
         self._touched.update(dict.fromkeys(evicted))
         return [Change(item, self._installed[item], NOTHING) for item in evicted]
 
-    def _wanted(self, item: Item) -> Value | Nothing:
+    def wanted_value(self, item: Item) -> Value | Nothing:
+        """The value that it is to have."""
         claims = self._claims.get(item)
         return claims[next(reversed(claims))] if claims else NOTHING
 
@@ -118,7 +120,7 @@ class Book:
         """What is to be done now, to be followed by `done`."""
         changes = []
         for item in self._touched:
-            after = self._wanted(item)
+            after = self.wanted_value(item)
             before = self._installed.get(item, NOTHING)
             if before != after:
                 changes.append(Change(item, before, after))
@@ -162,6 +164,12 @@ class Book:
         """What these want and is not installed is among the next changes."""
         for owner in owners:
             self._touched.update((item, None) for item in self.of(owner) if item not in self._installed)
+
+    def lacking(self, owners: Iterable[Key]) -> frozenset[Key]:
+        """Those of them that want something which is not installed."""
+        return frozenset(
+            owner for owner in owners if any(item not in self._installed for item in self.of(owner))
+        )
 
     @property
     def installed(self) -> Mapping[type[Item], Mapping[Item, Value]]:

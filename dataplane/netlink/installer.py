@@ -158,9 +158,8 @@ class Installer:
 
     def forget_resolved(self, mark: bytes, addresses: Iterable[bytes]) -> None:
         """Addresses of the subnet with this mark that are elsewhere now: its router resolves them again."""
-        subnet_id = self._legs_by_mark.get(mark)
-        if subnet_id is not None:
-            leg = self._legs[subnet_id]
+        leg = self._legs.get(self._legs_by_mark.get(mark, ""))
+        if leg is not None:
             requests = [rtnl.forget_neighbor(leg.inside, address) for address in addresses]
             self._routers[leg.router_id].channel.submit(requests)
 
@@ -223,12 +222,14 @@ class Installer:
         if known is not None:
             known.name_again()
             known.keep_settings()
+            known.channel.demand(rtnl.usual_rules())
             return
         name = namespace_name(self._settings.namespace_prefix, item.router_id)
         router = Namespace(name, ALIAS + item.router_id)
         try:
+            router.channel.demand(rtnl.usual_rules())
             self._notices.follow(item.router_id, router)
-        except OSError:
+        except (KernelError, OSError):
             router.remove()
             raise
         self._routers[item.router_id] = router

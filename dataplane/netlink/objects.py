@@ -69,6 +69,11 @@ class Objects:
     def wants(self, item: Item) -> bool:
         return self._book.wants(item) or self._neighbors.owner_of(item) is not None
 
+    def wanted_value(self, item: Item) -> Value | Nothing:
+        """The value that it is to have."""
+        owner = self._neighbors.owner_of(item)
+        return self._book.wanted_value(item) if owner is None else neighbor_items(owner)[item]
+
     def owners(self, item: Item) -> list[Key]:
         owner = self._neighbors.owner_of(item)
         return self._book.owners(item) if owner is None else [Key(Kind.NEIGHBOR, owner.id)]
@@ -88,6 +93,10 @@ class Objects:
     def touch_missing(self, owners: Iterable[Key]) -> None:
         """See Book."""
         self._book.touch_missing(owners)
+
+    def lacking(self, owners: Iterable[Key]) -> frozenset[Key]:
+        """See Book."""
+        return self._book.lacking(owners)
 
     def count(self) -> int:
         return self._book.count() + self._neighbors.count()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -210,6 +210,9 @@ class NetlinkDataPlane(DataPlane):
         refused: Mapping[Item, str] = {change.item: "" for change in changes}
         try:
             refused = installer.apply(changes)
+        except BaseException:
+            self._put_off(owner for change in changes for owner in self._objects.owners(change.item))
+            raise
         finally:
             self._book.done(changes, refused)
         for item, why in refused.items():
@@ -218,6 +221,12 @@ class NetlinkDataPlane(DataPlane):
                 _log.warning("not removed: %s", why)
             for owner in owners:
                 problems.setdefault(owner, failed(why))
+            # Nobody is told of what is derived, to ask for it again.
+            self._put_off(owner for owner in owners if owner.id.startswith("/"))
+
+    def _put_off(self, owners: Iterable[Key]) -> None:
+        if self._upkeep is not None:
+            self._upkeep.put_off(owners)
 
     def _upsert(self, wanted: Wanted) -> Outcome | None:
         match wanted:

@@ -36,6 +36,7 @@ _KIND, _DATA, _SLAVE_KIND, _SLAVE_DATA = 1, 2, 4, 5
 _NTF_SELF, _NTF_MASTER = 0x02, 0x04
 _REACHABLE, _NOARP = 0x02, 0x40
 _ENOENT, _ESRCH, _ENODEV, _EEXIST, _EAFNOSUPPORT = 2, 3, 19, 17, 97
+_PROTOCOL_KERNEL = 2
 _PROTOCOL_STATIC, _SCOPE_LINK, _SCOPE_UNIVERSE, _UNICAST = 4, 253, 0, 1
 _LOCK_MTU = 1 << 2
 _MAIN = 254
@@ -361,6 +362,20 @@ def delete_rule(device: str, table: int) -> Request:
 def _rule(device: str, table: int) -> bytes:
     head = struct.pack("=BBBBBBBBI", socket.AF_INET, 0, 0, 0, 0, 0, 0, 1, 0)
     return head + text(3, device) + u32(15, table) + u32(6, 1000)
+
+
+USUAL_TABLES = {32766: _MAIN, 32767: 253}
+"""The tables in which any packet is looked up by the rules that a network namespace begins with (but for its own
+addresses), by the rules' priority."""
+
+
+def usual_rules() -> list[Request]:
+    about, by_kernel = "usual routing rules", attribute(21, bytes([_PROTOCOL_KERNEL]))
+    head = struct.pack("=BBBBBBBBI", socket.AF_INET, 0, 0, 0, 0, 0, 0, 1, 0)
+    return [
+        Request(_NEW_RULE, CREATE | EXCL, head + u32(15, table) + u32(6, priority) + by_kernel, about, (_EEXIST,))
+        for priority, table in USUAL_TABLES.items()
+    ]
 
 
 def forget_neighbor(index: int, address: bytes) -> Request:

@@ -50,7 +50,7 @@ class Route(NamedTuple):
 
 @dataclass(slots=True)
 class Inside:
-    """What is in a router's namespace; rules are (device, table)."""
+    """What is in a router's namespace; rules are (device, table), without a device if they are for all."""
 
     links: dict[str, Link] = field(default_factory=dict)
     addresses: set[tuple[int, bytes]] = field(default_factory=set)
@@ -417,8 +417,8 @@ def read_inside(channel: Channel) -> Inside:
         _note_route(found, message)
     for message in channel.dump(Request(_GET_RULE, 0, struct.pack("=BBBBBBBBI", socket.AF_INET, *bytes(7), 0))):
         parts = attributes(message.body, 12)
-        if 3 in parts and 15 in parts:
-            found.rules.add((chars(parts[3]), struct.unpack("=I", parts[15])[0]))
+        if 15 in parts:
+            found.rules.add((chars(parts.get(3, b"")), struct.unpack("=I", parts[15])[0]))
     return found
 
 

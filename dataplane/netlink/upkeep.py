@@ -20,6 +20,7 @@ from dataplane.netlink.audit import (
     compare_names,
     compare_sending,
     compare_settings,
+    dependents,
 )
 from dataplane.netlink.census import suspects_by_elements, suspects_by_entries
 from dataplane.netlink.filter import SETS
@@ -71,7 +72,10 @@ class Upkeep:
         self._install = install
         self._tell = tell
         self._sampler = Sampler(installer.reader)
-        self._stuck: frozenset[Key] = frozenset()
+        self._stuck: set[Key] = set()
+        """Who lacks something that could not be put back: to be tried with each check."""
+        self._unfinished = False
+        """Whether something was put back, and not looked at since."""
         self._unheard_from = 0.0
         """When entries whose notices were not heard may be read again (monotonic clock)."""
 
@@ -92,12 +96,15 @@ class Upkeep:
                 found = Findings()
                 links = self._look(found, suspicion)
                 if found.clean:
+                    self._unfinished &= not suspicion.everything
                     break
+                unfinished, self._unfinished = self._unfinished, True
                 examples += [*found.missing.values(), *found.altered.values(), *found.static]
                 self._put_back(found, links, healed)
                 # A device made anew has lost what was on it, a table what was in it.
                 suspicion = Suspicion(everything=bool(found.static) or any(map(_is_device, found.items)))
-                if self._stuck or not suspicion:
+                if not suspicion:
+                    self._unfinished = unfinished
                     break
         if examples:
             self._tell(Drifted(frozenset(healed), tuple(examples[:_EXAMPLES])))
@@ -217,8 +224,32 @@ class Upkeep:
         installer.inherited.elements.update((key, data) for key, data in found.elements.items() if key not in stale)
         if any(map(_is_device, items)):
             self._keep_devices(items, links or installer.reader.links())
-        self._book.lose(found.items)
-        self._stuck = frozenset(self._install())
+        self._lose(found.items)
+        self._try_stuck()
+        self._lose_with_devices([item for item in items if _is_device(item)])
+
+    def _lose(self, items: Sequence[Item]) -> None:
+        # Whatever becomes of the installation, they are not forgotten.
+        self.put_off(key for item in items for key in self._book.owners(item))
+        self._book.lose(items)
+
+    def _lose_with_devices(self, devices: Sequence[Item]) -> None:
+        """With those of these that could not be made again: what was on them or spoke of them."""
+        installed = self._book.installed
+        gone = [item for item in devices if item not in installed.get(type(item), {})]
+        segments = {item.segment for item in gone if isinstance(item, SegmentItem)}
+        subnets = {item.subnet_id for item in gone if isinstance(item, LegItem)}
+        if gone:
+            self._lose([item for item, _ in dependents(installed, segments, subnets, segments)])
+
+    def put_off(self, owners: Iterable[Key]) -> None:
+        """What these want and is not installed is tried with the next check. `lock` held."""
+        self._stuck.update(owners)
+
+    def _try_stuck(self) -> None:
+        self._book.touch_missing(self._stuck)
+        self._stuck.update(self._install())
+        self._stuck &= self._book.lacking(self._stuck)
 
     def _keep_devices(self, items: Iterable[Item], links: Mapping[int, Link]) -> None:
         """What is left of them is taken over when they are made again, whatever it is called now."""
@@ -260,13 +291,13 @@ class Upkeep:
             expected, counts = self._book.elements_of_sets, reader.counts()
             too_few = {name for name, count in counts.items() if count < expected.get(name, 0) and name in SETS}
             if self._stuck:
-                self._book.touch_missing(self._stuck)
-                self._stuck = frozenset(self._install())
+                self._try_stuck()
         self._compare_unheard(found)
         with self._lock:
             again = self._owners(found)
-        if too_few or not found.clean:
-            self.heal(Suspicion(everything=not found.clean, sets=too_few))
+        everything = self._unfinished or not found.clean
+        if too_few or everything:
+            self.heal(Suspicion(everything=everything, sets=too_few))
         return _survey(found, again, ())
 
     def _compare_unheard(self, found: Findings) -> None:
@@ -305,9 +336,10 @@ class Upkeep:
         # It may be what was changed while it was read: once more while nothing changes.
         with self._lock:
             found, left = self._read_all(unsettled)
+            add_dependents(found, self._book.installed, self._installer.places)
             again = self._owners(found)
             # Whoever asked may only have looked: the next check puts back what nobody has by then.
-            self._stuck |= {key for item in found.items for key in self._book.owners(item)}
+            self.put_off(key for item in found.items for key in self._book.owners(item))
             self._book.distrust(found.items)
             self._installer.inherited.elements.update(found.elements)
             return _survey(found, again, left)

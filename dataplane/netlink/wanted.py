@@ -13,6 +13,7 @@ from dataplane.netlink.items import (
     RuleItem,
     SegmentItem,
     TapItem,
+    Via,
 )
 from dataplane.netlink.leftovers import item_of
 from dataplane.netlink.names import ALIAS, leg_inside, shared_chain
@@ -63,7 +64,8 @@ class Wanted:
                 return segment is not None and self._book.wants(MacItem(segment, mac))
             case RemoteTrace(tunnel, mac):
                 segment = self._tunnels.get(tunnel)
-                return segment is not None and self._book.wants(MacItem(segment, mac))
+                via = self._book.wanted_value(MacItem(segment, mac)) if segment is not None else None
+                return isinstance(via, Via) and bool(via.host)
             case FloodTrace(tunnel, host):
                 segment = self._tunnels.get(tunnel)
                 return segment is not None and self._book.wants(FloodItem(segment, host))

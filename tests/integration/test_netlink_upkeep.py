@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, replace
 
 import pytest
@@ -25,7 +25,7 @@ from tests.integration.netlink_host import (
     open_plane,
     removals,
 )
-from tests.lab import wait_until
+from tests.lab import LabError, wait_until
 from tests.lab.netns import Namespace, create_namespaces, namespaces_of
 
 pytestmark = pytest.mark.lab
@@ -148,6 +148,7 @@ BY_HAND: dict[str, Callable[[Scene], tuple[str, ...]]] = {
     "a leg from inside": lambda s: ("ip", "-n", s.router.name, "link", "del", s.inside),
     "the name of the router's namespace": lambda s: ("ip", "netns", "del", s.router.name),
     "the routes": lambda s: ("ip", "-n", s.router.name, "route", "flush", "table", "main"),
+    "the routing rules": lambda s: ("ip", "-n", s.router.name, "rule", "flush"),
     "a leg's address": lambda s: ("ip", "-n", s.router.name, "addr", "flush", "dev", s.inside),
     "a remote MAC": lambda s: ("bridge", "fdb", "del", REMOTE, "dev", s.tunnel, "self"),
     "a remote MAC in the bridge": lambda s: ("bridge", "fdb", "del", REMOTE, "dev", s.tunnel, "master"),
@@ -191,6 +192,69 @@ def test_what_is_removed_or_altered_by_hand_is_put_back(scene: Scene, what: str)
     assert standing(scene.host) == before
     found = scene.host.call(lambda: scene.plane.survey(()))
     assert (found.missing, found.altered, found.leftovers) == (0, 0, [])
+
+
+def test_what_could_not_be_put_back_is_not_forgotten_over_what_is_put_back_later(scene: Scene) -> None:
+    before, leg = standing(scene.host), scene.legs[0]
+    replace_by_a_bridge(scene, leg)
+    wait_until(lambda: bool(scene.drifts()), WITHIN, "noticed")
+    scene.host.run(*BY_HAND["a remote MAC"](scene))
+    wait_until(lambda: len(scene.drifts()) > 1, WITHIN, "the other noticed")
+    scene.host.run("ip", "link", "del", leg)
+    assert_back_with_checks(scene, before)
+
+
+def test_a_tunnel_that_goes_while_its_bridge_cannot_be_made_comes_back_with_all_that_it_knew(scene: Scene) -> None:
+    before = standing(scene.host)
+    replace_by_a_bridge(scene, scene.bridge)
+    wait_until(lambda: bool(scene.drifts()), WITHIN, "noticed")
+    scene.host.run("ip", "link", "del", scene.tunnel)
+    scene.host.run("ip", "link", "del", scene.bridge)
+    assert_back_with_checks(scene, before)
+
+
+def test_a_leg_that_cannot_be_made_again_keeps_nothing_else_from_being_changed(scene: Scene) -> None:
+    before = standing(scene.host)
+    for leg in scene.legs:
+        replace_by_a_bridge(scene, leg)
+    wait_until(lambda: all(f"leg {leg}" in str(scene.drifts()) for leg in scene.legs), WITHIN, "noticed")
+    gone, moved = neighbor(2), neighbor(3)
+    elsewhere = moved._replace(neighbor=moved.neighbor._replace(mac=b"\xaa\xbb\0\0\2\3"))
+    assert apply(scene.host, scene.plane, [Batch(Kind.NEIGHBOR, [elsewhere], [gone.id])]).problems == {}
+    assert apply(scene.host, scene.plane, [Batch(Kind.NEIGHBOR, [moved, gone])]).problems == {}
+    for leg in scene.legs:
+        scene.host.run("ip", "link", "del", leg)
+    assert_back_with_checks(scene, before)
+
+
+def test_a_remote_entry_for_a_guest_of_this_host_goes_with_a_sweep(scene: Scene) -> None:
+    before = standing(scene.host)
+    entry = (PORT.port.mac.hex(":"), "dev", scene.tunnel, "dst", "192.0.2.9", "self", "static")
+    scene.host.run("bridge", "fdb", "append", *entry)
+    assert_back_with_checks(scene, before, but=("nft", "fdb"))
+
+
+def replace_by_a_bridge(scene: Scene, device: str) -> None:
+    """The name is somebody else's for a while."""
+    scene.host.run("ip", "-batch", "-", stdin=f"link del {device}\nlink add {device} type bridge\n")
+
+
+def assert_back_with_checks(scene: Scene, before: dict[str, object], but: Collection[str] = ("nft",)) -> None:
+    """But for what was said of devices that are gone, and the like: that goes with a sweep."""
+
+    def is_back() -> bool:
+        scene.host.call(scene.plane.check)
+        now = standing(scene.host)
+        return all(now[part] == before[part] for part in before if part not in but)
+
+    try:
+        wait_until(is_back, WITHIN, "put back")
+    except LabError:
+        assert standing(scene.host) == before
+    found = scene.host.call(lambda: scene.plane.survey(()))
+    assert (found.missing, found.altered) == (0, 0)
+    scene.host.call(lambda: scene.plane.sweep(found.leftovers))
+    assert standing(scene.host) == before
 
 
 def test_an_altered_element_is_put_back(scene: Scene) -> None:
