@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
 import time
@@ -26,7 +27,7 @@ from dataplane.netlink.census import suspects_by_elements, suspects_by_entries
 from dataplane.netlink.filter import SETS
 from dataplane.netlink.installer import Installer
 from dataplane.netlink.items import FloodItem, Item, LegItem, MacItem, SegmentItem, Value
-from dataplane.netlink.leftovers import Left, gone_with, hooks_of, leftovers, traces_of
+from dataplane.netlink.leftovers import Left, gone_with, hooks_of, leftovers, traces_of, vanished
 from dataplane.netlink.names import ALIAS, bridge_name, leg_name, segment_id, tunnel_name
 from dataplane.netlink.namespaces import namespaces, remove_namespace
 from dataplane.netlink.notices import EVERY, Suspicion
@@ -46,10 +47,11 @@ from dataplane.netlink.traces import (
     removal_of,
 )
 from dataplane.netlink.wanted import Wanted
-from dataplane.netlink.wire import Request
+from dataplane.netlink.wire import KernelError, Request
 
 _ROUNDS = 3
 _EXAMPLES = 5
+_log = logging.getLogger(__name__)
 
 Install = Callable[[], Collection[Key]]
 """Does what the book says is missing; returns who has a problem now."""
@@ -390,6 +392,16 @@ class Upkeep:
             traces += [hook for hook in hooks if hook.ifindex in gone.devices]
         self._take_away([trace for trace in traces if not wanted.has(trace)])
         self._installer.release_geneve()
+
+    def dismiss_vanished(self) -> None:
+        """Take away what an earlier agent left of devices that are gone by now; what cannot be is left to the sweep."""
+        reader = self._installer.reader
+        try:
+            with self._lock:
+                elements = list(self._installer.inherited.elements.items())
+                self._take_away(vanished(elements, reader.chains().uses, reader.links()))
+        except (KernelError, OSError) as problem:
+            _log.warning("what is left of devices that are gone stays: %s", problem)
 
     def sweep(self, left: Sequence[Leftover]) -> int:
         """Raises KernelError, OSError."""

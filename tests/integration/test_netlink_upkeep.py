@@ -26,7 +26,7 @@ from tests.integration.netlink_host import (
     removals,
 )
 from tests.lab import LabError, wait_until
-from tests.lab.netns import Namespace, create_namespaces, namespaces_of
+from tests.lab.netns import Namespace, create_namespaces, delete_namespaces, namespaces_of
 
 pytestmark = pytest.mark.lab
 
@@ -400,6 +400,23 @@ def test_a_fresh_agent_deletes_what_it_is_told_to(host: Namespace) -> None:
     assert apply(host, fresh, removals(WHOLE)).problems == {}
     wait_until(lambda: standing(host) == before, WITHIN, "nothing left")
     assert host.call(lambda: fresh.survey(())).leftovers == []
+    fresh.close()
+
+
+def test_what_an_earlier_agent_left_of_devices_that_are_gone_goes_at_the_start(host: Namespace) -> None:
+    """They went while no agent ran, and others have their names now."""
+    plane, _ = open_plane(host)
+    assert apply(host, plane, WHOLE).problems == {}
+    plane.close()
+    delete_namespaces(namespaces_of(f"{host.name}-r"))
+    host.ip(f"link del {TAP}", f"link add {TAP} type veth peer name theirs", f"link set {TAP} up")
+
+    fresh, _ = open_plane(host)
+    assert apply(host, fresh, WHOLE).problems == {}
+    assert host.call(lambda: fresh.survey(())).leftovers == []
+    pattern = r"chain (\S+) \{\s*type filter hook ingress devices? ([^;]*?) priority"
+    hooked = re.findall(pattern, host.run("nft", "list", "ruleset"))
+    assert sum(TAP in devices for _, devices in hooked) == 1
     fresh.close()
 
 
