@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 
+from dataplane.model import Segment
 from dataplane.netlink import rtnl
 from dataplane.netlink.book import NOTHING, Change
 from dataplane.netlink.carrier import Carrier
@@ -189,7 +190,8 @@ class Installer:
         faults.at("netlink.removal")
         self._forget_resolved([*added[ElementItem], *removed[ElementItem]])
         self._in_routers([*removed[RouteItem], *removed[RuleItem]])
-        self._do(self._route, self._forwarding([*removed[MacItem], *removed[FloodItem]]))
+        removed_macs = self._without_moved(removed[MacItem], added[TapItem])
+        self._do(self._route, self._forwarding([*removed_macs, *removed[FloodItem]]))
         self._do(self._route, self._release(removed[TapItem]))
         self._filter_all(self._filter_removals([*removed[TapItem], *removed[ElementItem]]))
         self._each(removed[LegItem], self._remove_leg)
@@ -374,6 +376,16 @@ class Installer:
                 work += [(item, request) for request in flood(item)]
         return work
 
+    def _without_moved(self, macs: Iterable[Change], taps: Iterable[Change]) -> list[Change]:
+        """Without the MACs of devices that are in another bridge now: what the old one had of a device went with it,
+        and to remove a MAC of a device is to remove it where the device is."""
+        bridges = {
+            item.ifindex: tap.segment
+            for item, _, tap in taps
+            if isinstance(item, TapItem) and isinstance(tap, Tap) and item not in self._failed
+        }
+        return [change for change in macs if not _is_elsewhere(change, bridges)]
+
     def _lacks_bridge(self, item: Item, after: object) -> None:
         if after is not NOTHING:
             self._failed[item] = "its segment has no bridge"
@@ -467,6 +479,13 @@ def _by_kind(changes: Sequence[Change], *, gone: bool) -> dict[type, list[Change
         if (change.after is NOTHING) is gone:
             found[type(change.item)].append(change)
     return found
+
+
+def _is_elsewhere(mac: Change, bridges: Mapping[int, Segment]) -> bool:
+    item, before, _ = mac
+    if not isinstance(item, MacItem) or not isinstance(before, Via):
+        return False
+    return bridges.get(before.ifindex, item.segment) != item.segment
 
 
 def data_of(value: Value | object) -> bytes:

@@ -11,7 +11,17 @@ from dataclasses import dataclass, replace
 import pytest
 
 from dataplane.base import Batch, Drifted, Event, Survey
-from dataplane.model import FixedIp, Key, Kind, NeighborWanted, NetworkType, Segment, SubnetRef
+from dataplane.model import (
+    FixedIp,
+    Key,
+    Kind,
+    NeighborWanted,
+    NetworkType,
+    PortWanted,
+    Segment,
+    SubnetRef,
+    SubnetWanted,
+)
 from dataplane.netlink.plane import NetlinkDataPlane
 from tests.integration.netlink_host import (
     BLUE,
@@ -225,6 +235,23 @@ def test_a_leg_that_cannot_be_made_again_keeps_nothing_else_from_being_changed(s
     for leg in scene.legs:
         scene.host.run("ip", "link", "del", leg)
     assert_back_with_checks(scene, before)
+
+
+def test_a_port_that_moves_to_another_segment_has_its_entry_there(scene: Scene) -> None:
+    before, whole = scene.host.call(lambda: scene.plane.survey(())), standing(scene.host)
+    ref = SubnetRef("elsewhere", Segment(NetworkType.VXLAN, 4098))
+    elsewhere = SubnetWanted(replace(BLUE.subnet, id=ref.subnet_id, tunnel_id=4098), ref)
+    fixed = FixedIp(ref.subnet_id, PORT.held[0].address)
+    moved = PortWanted(replace(PORT.port, fixed_ips=(fixed,)), (elsewhere,), (fixed,), frozenset({ref.subnet_id}))
+    for wanted in (moved, PORT):
+        batches = [Batch(Kind.SUBNET, [elsewhere]), Batch(Kind.PORT, [wanted])]
+        assert apply(scene.host, scene.plane, batches).problems == {}
+        assert PORT.port.mac.hex(":") in scene.host.run("bridge", "fdb", "show", "dev", TAP, "state", "static")
+        found = scene.host.call(lambda: scene.plane.survey(()))
+        assert (found.missing, found.altered, found.leftovers) == (0, 0, [])
+    assert apply(scene.host, scene.plane, [Batch(Kind.SUBNET, [], [ref.subnet_id])]).problems == {}
+    assert standing(scene.host) == whole
+    assert scene.host.call(lambda: scene.plane.survey(())).standing == before.standing
 
 
 def test_a_remote_entry_for_a_guest_of_this_host_goes_with_a_sweep(scene: Scene) -> None:
