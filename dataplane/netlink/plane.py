@@ -116,6 +116,7 @@ class NetlinkDataPlane(DataPlane):
             self._starter.join(1.0)
         self._sockets.close()
         self._unknown.close()
+        self._made.close()
         self._links.close()
         if self._notices is not None:
             self._notices.close()
