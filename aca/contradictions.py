@@ -15,6 +15,13 @@ def contradictions(settings: Settings) -> Iterator[tuple[str, str]]:
     """(setting, what is wrong with it) for each."""
     if settings.dataplane.kind == "ovs":
         yield from _of_the_switch(settings)
+    ports, routers = settings.dataplane.port_namespace_prefix, settings.dataplane.netlink.namespace_prefix
+    if settings.dataplane.kind == "netlink" and ports.startswith(routers):
+        yield (
+            "dataplane.port_namespace_prefix",
+            f"must not begin with {routers!r}: that is how the names of the routers' namespaces begin "
+            "(dataplane.netlink.namespace_prefix), and nothing else's",
+        )
 
 
 def _of_the_switch(settings: Settings) -> Iterator[tuple[str, str]]:

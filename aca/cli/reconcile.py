@@ -53,10 +53,12 @@ def _show(console: Console, found: Mapping[str, Any], *, only_looked: bool) -> N
     if not leftovers:
         line(console, "nothing stands that is not wanted")
         return
-    if found["removed"] or not found["kept_because"]:
-        line(console, f"not wanted: {leftovers}, taken away: {found['removed']}")
-    else:
+    if found["kept_because"]:
         line(console, f"not wanted: {leftovers}, left alone: {found['kept_because']}")
+    elif only_looked:
+        line(console, f"not wanted: {leftovers} (would be taken away)")
+    else:
+        line(console, f"not wanted: {leftovers}, taken away: {found['removed']}")
     for name in found["leftovers"][:MANY]:
         line(console, f"  {name}")
     if leftovers > MANY:

@@ -59,6 +59,7 @@ def _show(console: Console, document: Mapping[str, Any]) -> None:
     if refused := document.get("refused"):
         title = "refused (what was known of them before stays programmed)"
         _show_entries(console, title, _bare(_with_ages(refused)), ("kind", "id", "reason", "ago"))
+    _show_reconcile(console, document["reconcile"])
     conflicts = [
         entry | {"claimed": entry.get("address") or entry.get("mac"), "claimed by others": entry["others"]}
         for entry in document["conflicts"]
@@ -82,6 +83,17 @@ def _show_problems(console: Console, document: Mapping[str, Any]) -> None:
     if problems:
         title = f"problems ({len(problems)} of {total})" if total > len(problems) else "problems"
         _show_entries(console, title, _bare(problems), ("kind", "id", "status", "reason"))
+
+
+def _show_reconcile(console: Console, reconcile: Mapping[str, Any]) -> None:
+    told = "everything has been told" if reconcile["complete"] else f"not everything is known: {reconcile['waiting']}"
+    line(console, f"{told}; put back since the start: {reconcile['put_back']}, swept: {reconcile['swept']}")
+    now = time.time()
+    for name, found in reconcile["last"].items():
+        facts = ", ".join(f"{key} {value}" for key, value in found.items() if key != "at")
+        line(console, f"last {name} {_duration(max(0.0, now - found['at']))} ago: {facts}")
+    if reconcile["alarm"]:
+        line(console, f"NOT SWEPT: {reconcile['alarm']}")
 
 
 def _show_on_demand(console: Console, on_demand: Mapping[str, Any] | None) -> None:

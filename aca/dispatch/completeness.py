@@ -42,7 +42,10 @@ class Completeness:
     def why_not(self) -> str:
         """Empty if it is complete."""
         if not self._any:
-            return "no source is configured that says when it has told everything"
+            return (
+                "nobody says when everything has been told (reconcile.controller_replays is not set); "
+                "`aca reconcile --force` says it"
+            )
         return f"waiting for the end of what these tell: {', '.join(self._waiting)}" if self._waiting else ""
 
     def reached(self, source: str) -> None:

@@ -218,7 +218,7 @@ class Upkeep:
         if request is not None:
             request.document = _describe(survey)
         refusal = self._why_kept(survey, request.mode if request is not None else Mode.REPAIR)
-        if survey.leftovers and not refusal:
+        if survey.leftovers and not refusal and not only_looked:
             leftovers = survey.leftovers
             self._start(Job(Stage.SWEEP, request), lambda: self._dataplane.sweep(leftovers))
         else:
@@ -250,8 +250,6 @@ class Upkeep:
         }
 
     def _why_kept(self, survey: Survey, mode: Mode) -> str:
-        if mode is Mode.LOOK:
-            return "only looked at"
         if mode is Mode.FORCE:
             self._alarm = ""
             return ""

@@ -8,7 +8,7 @@ import os
 import socket
 import struct
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final, TypeVar
 
 from dataplane.netlink.wire import (
@@ -226,6 +226,17 @@ class Channel:
                 found.append(data)
                 if _kind_of_last(data) == DONE:
                     return found
+
+    def look_up_alike(self, kind: int, bodies: Sequence[bytes]) -> Iterator[list[bytes]]:
+        """What is answered to many requests that differ in their bodies only, which are of one length: in their order,
+        some at a time, refusals too. Raises OSError."""
+        for start in range(0, len(bodies), _PER_SEND):
+            part = bodies[start : start + _PER_SEND]
+            with self._lock:
+                first = self._take_numbers(len(part))
+                self._socket.send(b"".join(encode_alike(kind, 0, part, first)))
+                answers = [self._socket.recv(1 << 16) for _ in part]
+            yield answers
 
     def look_up(self, requests: Sequence[Request]) -> list[Message | None]:
         """The one answer to each of many requests; None where there is nothing of it. Raises OSError."""

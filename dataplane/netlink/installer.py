@@ -10,6 +10,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataplane.model import Segment
 from dataplane.netlink import rtnl
 from dataplane.netlink.book import NOTHING, Change
+from dataplane.netlink.carrier import Carrier
 from dataplane.netlink.channel import ROUTE, Channel
 from dataplane.netlink.filter import leg_rules, number, static_requests
 from dataplane.netlink.filtering import Elements, FilterWork, Group, elements_group
@@ -270,7 +271,9 @@ class Installer:
             self._route.demand([rtnl.no_learning(index, about), *rtnl.finish(index, ALIAS + subnet_id, about)])
             born = self._inside(router, inside)
             inside_index = born.ifindex if born is not None else 0
-            router.channel.demand([rtnl.set_up(inside_index, about)])
+            with Carrier() as carrier:
+                router.channel.demand([rtnl.set_up(inside_index, about)])
+                carrier.wait(self._route, index, about)
             if leg.address:
                 router.channel.demand([rtnl.add_address(inside_index, leg.address)])
         except (KernelError, OSError):

@@ -11,7 +11,16 @@ from dataplane.model import Key, Kind, NetworkType, Segment
 from dataplane.netlink.filter import number
 from dataplane.netlink.inheritance import TUNNELS, is_ours
 from dataplane.netlink.items import LegItem, RouterItem, SegmentItem
-from dataplane.netlink.names import ALIAS, GENEVE_DEVICE, LEG_INSIDE, LEG_OUTSIDE, leg_name, mark_of, namespace_name
+from dataplane.netlink.names import (
+    ALIAS,
+    GENEVE_DEVICE,
+    LEG_INSIDE,
+    LEG_OUTSIDE,
+    leg_name,
+    mark_of,
+    namespace_name,
+    shared_chain,
+)
 from dataplane.netlink.namespaces import Found
 from dataplane.netlink.nft import NETDEV, key_bytes
 from dataplane.netlink.places import Places
@@ -191,6 +200,25 @@ def hooks_of(chains: Iterable[ChainKey], links: Links) -> Iterator[HookTrace]:
         chain, there, device = name.partition(" ")
         if there:
             yield HookTrace(indexes.get(device, 0), chain, device)
+
+
+def vanished(elements: Iterable[tuple[ElementKey, bytes]], chains: Iterable[ChainKey], links: Links) -> list[Trace]:
+    """What speaks of devices that are gone, by their numbers, which are not given again soon; and hooks of a name that
+    another device has now, in the chain of the former."""
+    found: dict[Trace, None] = {}
+    for element, data in elements:
+        device = about(element, data).device
+        if device and device not in links:
+            found[ElementTrace(*element, data)] = None
+    chains = list(chains)
+    for family, name in chains:
+        index = name.removeprefix("port-")
+        if family == NETDEV and index != name and index.isdigit() and int(index) not in links:
+            found[ChainTrace(int(index))] = None
+    for hook in hooks_of(chains, links):
+        if hook.ifindex == 0 or hook.chain != shared_chain(hook.ifindex):
+            found[hook] = None
+    return list(found)
 
 
 @dataclass(slots=True)

@@ -45,23 +45,29 @@ _log = logging.getLogger(__name__)
 # Classic BPF over a netlink message: kind at 4, who asked at 12, the family of a neighbour message at 16.
 _LOAD_WORD, _LOAD_BYTE, _EQUALS, _RETURN = 0x20, 0x30, 0x15, 0x06
 _Program = tuple[tuple[int, int, int, int], ...]
-_NOTHING: _Program = ((_RETURN, 0, 0, 0),)
 EVERY = 0
 """In the place of a device's index."""
 _MOST_MUTED = 60
 
 
 def _of_bridges_without(devices: Collection[int]) -> _Program:
-    """Notices of forwarding entries, but for those at these devices."""
-    if EVERY in devices or len(devices) > _MOST_MUTED:
-        return _NOTHING
-    ends = len(devices) + 1
-    at = (_LOAD_WORD, 0, 0, 20) if devices else (_LOAD_BYTE, 0, 0, 16)
+    """Notices of forwarding entries, but for those about one MAC at these devices."""
+    everywhere = EVERY in devices or len(devices) > _MOST_MUTED
+    named = () if everywhere else tuple(devices)
+    # Jumps count from the next instruction: after the comparisons come what to do with others, and with these.
+    others: _Program = () if everywhere else ((_RETURN, 0, 0, 0xFFFFFFFF),)
+    at_device: _Program = () if everywhere else ((_LOAD_WORD, 0, 0, 20),)
+    is_named = tuple((_EQUALS, len(named) - number, 0, _as_loaded(one)) for number, one in enumerate(named))
+    skip = len(at_device) + len(is_named) + len(others) + 3
     return (
         (_LOAD_BYTE, 0, 0, 16),
-        (_EQUALS, 0, ends + 1, socket.AF_BRIDGE),
-        at,
-        *((_EQUALS, ends - left, 0, _as_loaded(device)) for left, device in enumerate(devices, 1)),
+        (_EQUALS, 0, skip, socket.AF_BRIDGE),
+        *at_device,
+        *is_named,
+        *others,
+        # The MAC, of four bytes all zero: where group frames go.
+        (_LOAD_WORD, 0, 0, 32),
+        (_EQUALS, 0, 1, 0),
         (_RETURN, 0, 0, 0xFFFFFFFF),
         (_RETURN, 0, 0, 0),
     )
@@ -196,7 +202,8 @@ class Notices:
     @contextlib.contextmanager
     def muted(self, devices: Collection[int] = (EVERY,)) -> Iterator[None]:
         """While this agent changes many forwarding entries of these devices: notices do not say whose doing it was.
-        They are given in the call that changes them, so none is late; what others do meanwhile is to be looked for."""
+        They are given in the call that changes them, so none is late; what others do meanwhile is to be looked for.
+        Where group frames go is heard in any case."""
         self._mute(devices, 1)
         try:
             yield

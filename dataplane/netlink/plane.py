@@ -150,6 +150,7 @@ class NetlinkDataPlane(DataPlane):
                 if installer.settings != self._settings:
                     installer.move_tunnels(self._settings, ())
                 self._upkeep = Upkeep(self._lock, self._objects, installer, self._put_back, tell)
+                self._upkeep.dismiss_vanished()
                 self._notices, self._installer = notices, installer
             tell(Ready())
             return
@@ -394,22 +395,13 @@ class NetlinkDataPlane(DataPlane):
             self._on_port_setting(link.ifindex)
             self._unknown.device_changed(link.name)
         with self._lock:
-            concerned = frozenset(name for name in self._wiring.concerned(before, after) if self._differs(name))
+            concerned = frozenset(filter(self._wiring.differs, self._wiring.concerned(before, after)))
         if concerned:
             self._listener(DevicesChanged(concerned))
 
     def _on_port_setting(self, index: int) -> None:
         if self._notices is not None:
             self._notices.suspect_link(index)
-
-    def _differs(self, port_id: str) -> bool:
-        wanted, wired = self._wiring.port(port_id), self._wiring.device_of(port_id)
-        if wanted is None:
-            return False
-        found = self._wiring.find(wanted)
-        if found is None or wired is None:
-            return found is not wired
-        return (found.ifindex, found.name) != (wired.ifindex, wired.name)
 
     def set_tunnel_address(self, address: bytes) -> None:
         with self._lock:

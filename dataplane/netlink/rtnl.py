@@ -32,6 +32,7 @@ _NEW_ADDRESS, _NEW_ROUTE, _DEL_ROUTE, _NEW_NEIGHBOR, _DEL_NEIGHBOR = 20, 24, 25,
 _NEW_RULE, _DEL_RULE = 32, 33
 _UP = 0x1
 _IFNAME, _MTU, _ADDRESS, _MASTER, _LINKINFO, _ALIAS, _AF_SPEC, _GROUP, _NS_FD = 3, 4, 1, 10, 18, 20, 26, 27, 28
+_OPERSTATE = 16
 _KIND, _DATA, _SLAVE_KIND, _SLAVE_DATA = 1, 2, 4, 5
 _NTF_SELF, _NTF_MASTER = 0x02, 0x04
 _REACHABLE, _NOARP = 0x02, 0x40
@@ -112,6 +113,11 @@ def _vxlan_of(data: dict[int, bytes]) -> Vxlan:
 def is_bridge_notice(message: Message) -> bool:
     """A notice of the bridge about a port, not of the device itself."""
     return message.body[0] == socket.AF_BRIDGE
+
+
+def operational_state(message: Message) -> int:
+    """RFC 2863 ifOperStatus of a device, as of linux/if.h; 0 is unknown."""
+    return attributes(message.body, 16).get(_OPERSTATE, b"\0")[0]
 
 
 def list_links() -> Request:

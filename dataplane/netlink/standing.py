@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import socket
 import struct
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -23,14 +24,14 @@ from dataplane.netlink.wire import KernelError, Message, Request, attributes, ch
 
 _GET_ADDRESS, _GET_ROUTE, _GET_NEIGHBOR, _GET_RULE = 22, 26, 30, 34
 _GET_CHAIN, _GET_RULES, _GET_SET, _GET_ELEMENTS = 10 << 8 | 4, 10 << 8 | 7, 10 << 8 | 10, 10 << 8 | 13
-_SELF = 0x02
+_SELF, _MASTER = 0x02, 0x04
 _NOARP, _PERMANENT = 0x40, 0x80
 _ENOENT = 2
 _INTERRUPTED = 0x10
 """A dump during which things changed (NLM_F_DUMP_INTR)."""
 _PROTOCOL_STATIC, _UNICAST = 4, 1
 _TRIES = 5
-_HEADER, _NEW_NEIGHBOR, _NO_MAC = 16, 28, bytes(6)
+_HEADER, _SEQUENCE, _NEW_NEIGHBOR, _NO_MAC = 16, (8, 4), 28, bytes(6)
 
 ElementKey = tuple[str, bytes]
 """A set's name and the key of an element."""
@@ -118,10 +119,18 @@ class Reader:
             head = struct.pack("=BxHiII", socket.AF_BRIDGE, 0, port, 0, 0)
         found = Entries()
         for part in _consistent_parts(self._route, Request(_GET_NEIGHBOR, 0, head, "forwarding entries")):
-            if not _note_alike(found, part, of_bridges, of_tunnels):
-                for message in messages(part):
-                    if message.kind == _NEW_NEIGHBOR:
-                        note_entry(found, message, of_bridges, of_tunnels)
+            _note_part(found, part, of_bridges, of_tunnels)
+        return found
+
+    def entries_of(self, macs: Mapping[tuple[int, int], Sequence[bytes]]) -> Entries:
+        """Those of these MACs, by (bridge, tunnel); a dump costs the kernel the square of how many there are."""
+        found = Entries()
+        for (bridge, tunnel), asked in macs.items():
+            for flag in (_SELF, _MASTER):
+                head = struct.pack("=BxxxiHBB", socket.AF_BRIDGE, tunnel, 0, flag, 0)
+                bodies = [head + _attribute(2, mac) for mac in asked]
+                for answers in self._route.look_up_alike(_GET_NEIGHBOR, bodies):
+                    _note_part(found, b"".join(answers), {bridge}, {tunnel})
         return found
 
     def ways(self, geneve: int, devices: Iterable[int]) -> list[Way]:
@@ -133,6 +142,13 @@ class Reader:
 
     def filter(self) -> Filter:
         return Filter(self.elements(SETS.values()), self.chains())
+
+    def all_of(self, bridges: Iterable[int], tunnels: Iterable[int]) -> tuple[Entries, Filter]:
+        """entries() and filter() at once: most of the time is the kernel's."""
+        with ThreadPoolExecutor(1, "netlink-reader") as beside:
+            entries = beside.submit(self.entries, bridges, tunnels)
+            stands = self.filter()
+            return entries.result(), stands
 
     def elements(self, specs: Iterable[SetSpec]) -> dict[ElementKey, bytes]:
         found: dict[ElementKey, bytes] = {}
@@ -240,6 +256,13 @@ def _consistent_parts(channel: Channel, request: Request) -> list[bytes]:
     return found
 
 
+def _note_part(found: Entries, part: bytes, bridges: set[int], tunnels: set[int]) -> None:
+    if not _note_alike(found, part, bridges, tunnels):
+        for message in messages(part):
+            if message.kind == _NEW_NEIGHBOR:
+                note_entry(found, message, bridges, tunnels)
+
+
 def _note_alike(found: Entries, part: bytes, bridges: set[int], tunnels: set[int]) -> bool:
     """Sort in a part whose messages have one shape, that of bridges' or tunnels' entries. False: it has not."""
     if len(part) < _HEADER + 12:
@@ -255,6 +278,7 @@ def _note_alike(found: Entries, part: bytes, bridges: set[int], tunnels: set[int
     fields = sorted([(4, 4), (8, 2), (10, 1), places[2], second])
     values = [(_HEADER + offset, size) for offset, size in fields]
     ignored = [(_HEADER + offset, size) for number, (offset, size) in places.items() if number not in (1, 2, 9)]
+    ignored.append(_SEQUENCE)
     records = read_alike(part, length, values, ignored)
     if records is None:
         return False

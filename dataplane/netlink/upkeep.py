@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from dataplane.base import Drifted, Event, Leftover, Survey
-from dataplane.model import Key, Segment
+from dataplane.model import Key
 from dataplane.netlink.audit import (
     Findings,
     add_dependents,
@@ -26,7 +27,7 @@ from dataplane.netlink.census import suspects_by_elements, suspects_by_entries
 from dataplane.netlink.filter import SETS
 from dataplane.netlink.installer import Installer
 from dataplane.netlink.items import FloodItem, Item, LegItem, MacItem, SegmentItem, Value
-from dataplane.netlink.leftovers import Left, gone_with, hooks_of, leftovers, traces_of
+from dataplane.netlink.leftovers import Left, gone_with, hooks_of, leftovers, traces_of, vanished
 from dataplane.netlink.names import ALIAS, bridge_name, leg_name, segment_id, tunnel_name
 from dataplane.netlink.namespaces import namespaces, remove_namespace
 from dataplane.netlink.notices import EVERY, Suspicion
@@ -46,10 +47,11 @@ from dataplane.netlink.traces import (
     removal_of,
 )
 from dataplane.netlink.wanted import Wanted
-from dataplane.netlink.wire import Request
+from dataplane.netlink.wire import KernelError, Request
 
 _ROUNDS = 3
 _EXAMPLES = 5
+_log = logging.getLogger(__name__)
 
 Install = Callable[[], Collection[Key]]
 """Does what the book says is missing; returns who has a problem now."""
@@ -302,36 +304,33 @@ class Upkeep:
 
     def _compare_unheard(self, found: Findings) -> None:
         """Forwarding entries of tunnels whose notices were not heard while this agent changed many of them."""
-        started = time.monotonic()
-        if started < self._unheard_from:
+        if time.monotonic() < self._unheard_from:
             return
+        used_before = time.thread_time()
         unheard = self._installer.take_unheard()
         if not unheard:
             return
+        reader, book, places = self._installer.reader, self._book, self._installer.places
         with self._lock:
-            places, book = self._installer.places, self._book
             chosen = {one: at for one, at in places.segments.items() if at.tunnel in unheard or EVERY in unheard}
-            bridges, tunnels = [at.bridge for at in chosen.values()], [at.tunnel for at in chosen.values()]
             neighbors = [(ref, group) for ref, group in book.neighbors.by_subnet() if ref.segment in chosen]
-        port = tunnels[0] if len(tunnels) == 1 and EVERY not in unheard else 0
-        entries = self._installer.reader.entries(bridges, tunnels, port)
-        suspects = suspects_by_entries(neighbors, places, entries)
+        macs: dict[tuple[int, int], list[bytes]] = {}
+        for ref, group in neighbors:
+            bridge, tunnel, _ = chosen[ref.segment]
+            macs.setdefault((bridge, tunnel), []).extend(wanted.neighbor.mac for wanted in group)
+        suspects = suspects_by_entries(neighbors, places, reader.entries_of(macs))
         with self._lock:
             # They may have been changed while they were read.
-            compare_one_by_one(found, book.chosen((), suspects), places, self._installer.reader)
-            kinds = (FloodItem,) if port else (FloodItem, MacItem)
-            items = {item: value for kind in kinds for item, value in book.of_book.get(kind, {}).items()}
-            rest = Findings()
-            compare_entries(rest, _by_kind(items, chosen), places, entries)
-            if not rest.clean:
-                again = self._installer.reader.entries(bridges, tunnels, port)
-                suspects_by_entries(neighbors, places, again)
-                compare_entries(found, _by_kind(items, chosen), places, again)
+            of_book = [item for item in book.of_book.get(MacItem, ()) if isinstance(item, MacItem)]
+            items = [item for item in of_book if item.segment in chosen]
+            compare_one_by_one(found, book.chosen(items, suspects), places, reader)
         # A tenth of a processor at most.
-        self._unheard_from = time.monotonic() + 10 * (time.monotonic() - started)
+        self._unheard_from = time.monotonic() + 10 * (time.thread_time() - used_before)
 
     def survey(self, unsettled: Collection[Key]) -> Survey:
         """Raises KernelError, OSError."""
+        # What was not heard so far is read now.
+        self._installer.take_unheard()
         found, left = self._read_all(unsettled)
         if found.clean:
             # What was removed while it was read is no leftover of anybody's that a sweep would miss.
@@ -354,8 +353,8 @@ class Upkeep:
         with self._lock:
             insides = {name: read_inside(router.channel) for name, router in places.routers.items()}
             bridges, tunnels = places.bridges, places.tunnels
-        entries = reader.entries(bridges, tunnels)
-        links, stands = reader.links(), reader.filter()
+        entries, stands = reader.all_of(bridges, tunnels)
+        links = reader.links()
         named = namespaces(prefix)
         with self._lock:
             installed, wanted = self._book.installed, Wanted(self._book, places)
@@ -393,6 +392,16 @@ class Upkeep:
             traces += [hook for hook in hooks if hook.ifindex in gone.devices]
         self._take_away([trace for trace in traces if not wanted.has(trace)])
         self._installer.release_geneve()
+
+    def dismiss_vanished(self) -> None:
+        """Take away what an earlier agent left of devices that are gone by now; what cannot be is left to the sweep."""
+        reader = self._installer.reader
+        try:
+            with self._lock:
+                elements = list(self._installer.inherited.elements.items())
+                self._take_away(vanished(elements, reader.chains().uses, reader.links()))
+        except (KernelError, OSError) as problem:
+            _log.warning("what is left of devices that are gone stays: %s", problem)
 
     def sweep(self, left: Sequence[Leftover]) -> int:
         """Raises KernelError, OSError."""
@@ -442,15 +451,6 @@ class Upkeep:
             router = self._installer.places.routers.get(router_id)
             if router is not None:
                 router.channel.submit(requests)
-
-
-def _by_kind(items: Mapping[Item, Value], segments: Collection[Segment]) -> dict[type[Item], dict[Item, Value]]:
-    """Of forwarding entries those in these segments."""
-    found: dict[type[Item], dict[Item, Value]] = {}
-    for item, value in items.items():
-        if isinstance(item, MacItem | FloodItem) and item.segment in segments:
-            found.setdefault(type(item), {})[item] = value
-    return found
 
 
 def _is_device(item: Item) -> bool:

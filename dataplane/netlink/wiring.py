@@ -80,6 +80,16 @@ class Wiring:
     def _first_of(self, device_name: str, otherwise: str) -> str:
         return next(iter(self._by_device_name.get(device_name, ())), otherwise)
 
+    def differs(self, port_id: str) -> bool:
+        """Whether the port's device is not the one that it was wired to."""
+        wanted, wired = self._ports.get(port_id), self._wired.get(port_id)
+        if wanted is None:
+            return False
+        found = self.find(wanted)
+        if found is None or wired is None:
+            return found is not wired
+        return (found.ifindex, found.name) != (wired.ifindex, wired.name)
+
     def why_unwired(self, wanted: PortWanted) -> str:
         name = wanted.port.device_name
         if self._own.active:

@@ -42,6 +42,7 @@ BENCHES = {
     "netlink_made_port": Bench(made_ports.run, "one port that the agent makes with a namespace, on plain Linux"),
     "netlink_ports_200": Bench(made_ports.run_together, "200 ports in one message on a fresh host, on plain Linux"),
     "restart_100k": Bench(restart.run, "a fresh agent where 100,000 neighbours stand, and what a check costs"),
+    "netlink_restart_100k": Bench(restart.run_netlink, "the same on a host without Open vSwitch"),
     "traffic_stall": Bench(traffic_stall.run, "gaps in traffic between guests while 100,000 neighbours load"),
     "netlink_neighbours_10k": Bench(netlink_neighbors.run_10k, "10,000 L2 neighbours on a host without Open vSwitch"),
     "netlink_neighbours_100k": Bench(netlink_neighbors.run_100k, "100,000 of them"),

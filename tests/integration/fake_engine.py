@@ -88,6 +88,10 @@ class FakeEngine:
             "problems": [problem],
             "problems_total": 1,
             "conflicts": [conflict],
+            "reconcile": {
+                "complete": False, "waiting": "waiting for the end of what these tell: controller", "alarm": "",
+                "put_back": 2, "swept": 0, "last": {"check": {"at": time.time(), "standing": 9, "missing": 0}},
+            },
         }
 
     def submit(self, message: GoalStateMessage) -> Future[bytes]:

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 
-from dataplane.base import Batch, Drifted
+from dataplane.base import Batch, Drifted, Survey
 from dataplane.model import (
     FixedIp,
     Key,
@@ -33,7 +33,7 @@ from tests.integration.netlink_host import (
 )
 from tests.integration.netlink_scene import Scene, names_of, ruleset, standing, whole_scene
 from tests.lab import wait_until
-from tests.lab.netns import Namespace, create_namespaces, namespaces_of
+from tests.lab.netns import Namespace, create_namespaces, delete_namespaces, namespaces_of
 
 pytestmark = pytest.mark.lab
 
@@ -158,9 +158,11 @@ def test_an_uplink_that_was_down_is_no_trouble(host: Namespace) -> None:
 
 
 def unnoticed(scene: Scene, *command: str) -> None:
-    """As while the agent itself changes things, when nobody listens."""
+    """As while the agent itself changes many things, when nobody listens; nor does anybody from then on, so that it is
+    for the next check to find."""
     notices = scene.plane._notices
     assert notices is not None
+    notices._suspect = lambda suspicion: None
     with notices.muted():
         scene.host.run(*command)
 
@@ -194,13 +196,28 @@ def test_one_check_finds_all_that_was_done_while_nobody_listened(scene: Scene) -
         unnoticed(scene, "bridge", "fdb", "del", wanted.neighbor.mac.hex(":"), "dev", scene.tunnel, "self")
     elsewhere = many[700].neighbor.mac.hex(":")
     unnoticed(scene, "bridge", "fdb", "replace", elsewhere, "dev", scene.tunnel, "self", "static", "dst", "192.0.2.77")
-    unnoticed(scene, *BY_HAND["a host to flood to"](scene))
-    found = scene.host.call(scene.plane.check)
-    assert (found.missing, found.altered) == (4, 1)
+    # The next look follows the one before it at some distance.
+    found = wait_until(lambda: found_by_check(scene), WITHIN, "found")
+    assert (found.missing, found.altered) == (3, 1)
     assert found.again >= {Key(Kind.NEIGHBOR, f"many{number}") for number in (0, 400, 700, 999)}
     assert standing(scene.host) == before
     found = scene.host.call(scene.plane.check)
     assert (found.missing, found.altered) == (0, 0)
+
+
+def test_where_group_frames_go_is_heard_in_any_case(scene: Scene) -> None:
+    before = standing(scene.host)
+    notices = scene.plane._notices
+    assert notices is not None
+    with notices.muted():
+        scene.host.run(*BY_HAND["a host to flood to"](scene))
+    wait_until(lambda: bool(scene.drifts()), WITHIN, "noticed")
+    wait_until(lambda: standing(scene.host) == before, WITHIN, "put back")
+
+
+def found_by_check(scene: Scene) -> Survey | None:
+    found = scene.host.call(scene.plane.check)
+    return found if found.missing else None
 
 
 def one_of_many(number: int, mac: bytes, network: bytes) -> NeighborWanted:
@@ -214,10 +231,7 @@ def one_of_many(number: int, mac: bytes, network: bytes) -> NeighborWanted:
 
 def test_a_rule_that_was_replaced_unnoticed_is_found(scene: Scene) -> None:
     before = ruleset(scene.host)
-    notices = scene.plane._notices
-    assert notices is not None
-    notices._suspect = lambda suspicion: None
-    scene.host.run("nft", "replace", "rule", "bridge", "aca", "from_port", *last_rule(scene), "accept")
+    unnoticed(scene, "nft", "replace", "rule", "bridge", "aca", "from_port", *last_rule(scene), "accept")
     assert ruleset(scene.host) != before
     assert scene.host.call(scene.plane.check).altered == 1
     assert ruleset(scene.host) == before
@@ -252,6 +266,23 @@ def test_a_fresh_agent_deletes_what_it_is_told_to(host: Namespace) -> None:
     assert apply(host, fresh, removals(WHOLE)).problems == {}
     wait_until(lambda: standing(host) == before, WITHIN, "nothing left")
     assert host.call(lambda: fresh.survey(())).leftovers == []
+    fresh.close()
+
+
+def test_what_an_earlier_agent_left_of_devices_that_are_gone_goes_at_the_start(host: Namespace) -> None:
+    """They went while no agent ran, and others have their names now."""
+    plane, _ = open_plane(host)
+    assert apply(host, plane, WHOLE).problems == {}
+    plane.close()
+    delete_namespaces(namespaces_of(f"{host.name}-r"))
+    host.ip(f"link del {TAP}", f"link add {TAP} type veth peer name theirs", f"link set {TAP} up")
+
+    fresh, _ = open_plane(host)
+    assert apply(host, fresh, WHOLE).problems == {}
+    assert host.call(lambda: fresh.survey(())).leftovers == []
+    pattern = r"chain (\S+) \{\s*type filter hook ingress devices? ([^;]*?) priority"
+    hooked = re.findall(pattern, host.run("nft", "list", "ruleset"))
+    assert sum(TAP in devices for _, devices in hooked) == 1
     fresh.close()
 
 

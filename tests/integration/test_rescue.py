@@ -115,6 +115,9 @@ def test_a_neighbour_hosts_agent_stands_in(scene: Scene) -> None:
     a, (on_a, on_c) = scene.a, scene.guests
     operators = "ptcp:6699:127.0.0.1"
     a.vsctl("set-controller", "br-int", operators)
+    # Before the ping: a switch in user space may lose a packet when a device is attached, whoever programs it.
+    new = nic(13, a)
+    guest = a.guest(new.id, mac=new.mac, ips=())
     ping = on_c.start_ping(scene.ports[0].ip)
     agent = Neighbour(a, scene.b).agent(scene.tls())
     agent.wait_ready(LATE)
@@ -125,9 +128,8 @@ def test_a_neighbour_hosts_agent_stands_in(scene: Scene) -> None:
         f"pssl:{OPENFLOW_PORT}:{a.underlay_ip}",
     }
 
-    new = nic(13, a)
-    guest = a.guest(new.id, mac=new.mac, ips=())
-    assert state_of_port(agent, port_state(new), dhcp_state(new), port=new) == common_pb2.SUCCESS
+    agent.push_v2(v2(port_state(new), dhcp_state(new)))
+    wait_until(lambda: settled(agent), LATE, "the new port is programmed")
     if shutil.which("udhcpc") is not None:
         assert lease(guest)["ip"] == new.ip
     else:
@@ -151,6 +153,8 @@ def test_the_hosts_own_agent_comes_back(scene: Scene) -> None:
     rescuer.wait_ready(LATE)
     rescuer.push_v2(v2(*scene.goal))
     wait_until(lambda: settled(rescuer), LATE, "all is programmed by the neighbour")
+    new = nic(14, a)
+    guest = guest_of(new, a)
     ping = scene.guests[1].start_ping(scene.ports[0].ip)
     scene.own.start()
     scene.own.wait_ready(LATE)
@@ -159,9 +163,8 @@ def test_the_hosts_own_agent_comes_back(scene: Scene) -> None:
     wait_reason(rescuer, "has taken over bridge br-int", "stands back")
 
     token = a.vsctl("get", "bridge", "br-int", "external_ids:aca-agent")
-    new = nic(14, a)
-    guest = guest_of(new, a)
-    assert state_of_port(scene.own, port_state(new), port=new) == common_pb2.SUCCESS
+    scene.own.push_v2(v2(port_state(new)))
+    wait_until(lambda: settled(scene.own), LATE, "the new port is programmed by the host's own")
     flows = a.flows(cookies=True)
     # Deleted for one only: what it knows of is not taken away from the other.
     assert state_of_port(rescuer, deletion(port_state(scene.ports[0])), port=scene.ports[0]) == common_pb2.PENDING

@@ -71,6 +71,8 @@ def test_the_agent_the_data_plane_and_what_is_not_done_are_shown(socket: Path) -
     assert "no device [tapport-2]" in result.output
     (conflict,) = [line.split() for line in result.output.splitlines() if "10.0.0.5" in line]
     assert conflict == ["s1", "10.0.0.5", "n2", "n1"]
+    assert "not everything is known: waiting for the end of what these tell: controller; put back" in result.output
+    assert "last check 0 s ago: standing 9, missing 0" in result.output
 
 
 def test_a_data_plane_that_is_not_ready_is_shown_with_the_reason(socket: Path, engine: QuietEngine) -> None:

@@ -138,6 +138,7 @@ def test_looking_changes_nothing(quiet: Bench) -> None:
     times, swept = len(quiet.plane.applied), len(quiet.plane.swept)
     found = reconcile(quiet, Mode.LOOK)
     assert found["examples"] == ["flow of n1 is gone"]
+    assert (found["leftovers_total"], found["removed"], found["kept_because"]) == (1, 0, "")
     assert (len(quiet.plane.applied), len(quiet.plane.swept)) == (times, swept)
 
 
