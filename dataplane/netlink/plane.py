@@ -41,6 +41,7 @@ from dataplane.model import (
     SubnetWanted,
     Wanted,
 )
+from dataplane.netlink.asking import asking
 from dataplane.netlink.book import Book, Change
 from dataplane.netlink.crowd import add_neighbors, remove_neighbors, tunnels_of
 from dataplane.netlink.filter import number
@@ -168,7 +169,7 @@ class NetlinkDataPlane(DataPlane):
             installer = self._installer
             if installer is None:
                 raise DataPlaneError("the kernel's netlink sockets are not open")
-            try:
+            with asking():
                 for batch in batches:
                     if batch.kind is Kind.NEIGHBOR:
                         self._take_neighbors(batch, problems)
@@ -185,8 +186,6 @@ class NetlinkDataPlane(DataPlane):
                 self._add_neighbors(installer, problems)
                 self._dismiss([Key(batch.kind, name) for batch in batches for name in batch.removals], problems)
                 self._unknown.listen()
-            except (OSError, KernelError) as problem:
-                raise DataPlaneError(f"the kernel does not do what it is asked: {problem}") from problem
         problems.update(unmade)
         problems.update(self._made.remove(batches))
         return Applied(problems, int((time.perf_counter() - started) * 1e6))
@@ -416,10 +415,8 @@ class NetlinkDataPlane(DataPlane):
 
     def _move_tunnels(self, installer: Installer) -> None:
         floods = [item for item in self._book.installed.get(FloodItem, ()) if isinstance(item, FloodItem)]
-        try:
+        with asking():
             refused = installer.move_tunnels(self._settings, floods)
-        except OSError as problem:
-            raise DataPlaneError(f"the kernel does not do what it is asked: {problem}") from problem
         if refused:
             # Tunnels that end elsewhere are made anew, with all that has to do with them.
             _log.info("tunnels are made anew: %s", refused[min(refused)])
@@ -445,9 +442,13 @@ class NetlinkDataPlane(DataPlane):
         if upkeep is None:
             raise DataPlaneError("the kernel's netlink sockets are not open")
         try:
-            return work(upkeep)
-        except (OSError, KernelError) as problem:
-            raise DataPlaneError(f"the kernel does not do what it is asked: {problem}") from problem
+            with asking():
+                return work(upkeep)
+        except KeyError as problem:
+            # At the end what is in hand is not waited for, and finds that nothing is anywhere any more.
+            if self._closing.is_set():
+                raise DataPlaneError("the data plane is closing") from problem
+            raise
 
     def _on_suspicion(self, suspicion: Suspicion) -> None:
         if self._upkeep is not None:

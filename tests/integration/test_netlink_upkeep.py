@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
-import json
 import re
 import time
-from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 import pytest
 
-from dataplane.base import Batch, Drifted, Event, Survey
+from dataplane.base import Batch, Drifted, Survey
 from dataplane.model import (
     FixedIp,
     Key,
     Kind,
     NeighborWanted,
     NetworkType,
-    PortWanted,
     Segment,
     SubnetRef,
-    SubnetWanted,
 )
-from dataplane.netlink.plane import NetlinkDataPlane
 from tests.integration.netlink_host import (
     BLUE,
     GREEN,
@@ -35,7 +31,8 @@ from tests.integration.netlink_host import (
     open_plane,
     removals,
 )
-from tests.lab import LabError, wait_until
+from tests.integration.netlink_scene import Scene, names_of, ruleset, standing, whole_scene
+from tests.lab import wait_until
 from tests.lab.netns import Namespace, create_namespaces, delete_namespaces, namespaces_of
 
 pytestmark = pytest.mark.lab
@@ -43,80 +40,6 @@ pytestmark = pytest.mark.lab
 WITHIN = 20.0
 """Far more than it takes: test machines are busy."""
 TAP = PORT.port.device_name
-
-
-@dataclass(frozen=True, slots=True)
-class Scene:
-    """A host where everything stands, and the names of what stands there."""
-
-    host: Namespace
-    plane: NetlinkDataPlane
-    events: list[Event]
-    bridge: str
-    tunnel: str
-    legs: tuple[str, ...]
-    router: Namespace
-
-    @property
-    def inside(self) -> str:
-        return self.legs[0].replace("acl", "acr")
-
-    def drifts(self) -> list[Drifted]:
-        return [event for event in self.events if isinstance(event, Drifted)]
-
-
-SETTINGS = "cd /proc/sys/net/ipv4; grep . ip_forward conf/*/rp_filter conf/*/forwarding conf/*/arp_ignore"
-
-
-def names_of(host: Namespace, prefix: str) -> tuple[str, ...]:
-    devices = (line.split()[1].rstrip(":").partition("@")[0] for line in host.run("ip", "-o", "link").splitlines())
-    return tuple(sorted(name for name in devices if name.startswith(prefix)))
-
-
-def ruleset(host: Namespace) -> list[str]:
-    """Without the numbers that the kernel gave, and the elements of sets one by one."""
-    text = re.sub(r"port-\d+", "port", host.run("nft", "list", "ruleset"))
-    lines = text.replace(" = {", "\n").replace(",", "\n").replace("}", "\n").splitlines()
-    return sorted(line.strip() for line in lines if line.strip())
-
-
-def standing(host: Namespace) -> dict[str, object]:
-    links = json.loads(host.run("ip", "-d", "-j", "link"))
-    fdb = host.run("bridge", "fdb").splitlines()
-    return {
-        "links": sorted(
-            (one["ifname"], "UP" in one["flags"], one["mtu"], one.get("master", ""), one.get("ifalias", ""))
-            for one in links
-        ),
-        "learning": host.run("bridge", "-d", "link").count("learning on"),
-        "tunnels": [
-            one["linkinfo"]["info_data"] for one in links if one.get("linkinfo", {}).get("info_kind") == "vxlan"
-        ],
-        # In which order a MAC's two entries are shown, as one or as two lines, is the kernel's choice.
-        "fdb": sorted(
-            {
-                (line.split()[0], line.split()[2], word)
-                for line in fdb
-                if " dst " in line or (" master " in line and "permanent" not in line)
-                for word in re.findall(r"dst \S+|master", line)
-            }
-        ),
-        "bridges": [
-            {key: one["linkinfo"]["info_data"].get(key) for key in ("mcast_snooping", "vlan_filtering", "stp_state")}
-            for one in links
-            if one.get("linkinfo", {}).get("info_kind") == "bridge"
-        ],
-        "nft": ruleset(host),
-        "routers": {
-            name: (
-                sorted(Namespace(name).run("ip", "route", "show", "table", "all").splitlines()),
-                sorted(Namespace(name).run("ip", "rule").splitlines()),
-                sorted(re.findall(r"inet \S+", Namespace(name).run("ip", "-o", "addr"))),
-                sorted(Namespace(name).run("sh", "-c", SETTINGS).splitlines()),
-            )
-            for name in namespaces_of(host.name)
-        },
-    }
 
 
 @pytest.fixture
@@ -127,12 +50,8 @@ def host() -> Iterator[Namespace]:
 
 @pytest.fixture
 def scene(host: Namespace) -> Iterator[Scene]:
-    plane, events = open_plane(host)
-    assert apply(host, plane, WHOLE).problems == {}
-    (bridge,), (tunnel,) = names_of(host, "acb"), names_of(host, "acv")
-    (router,) = namespaces_of(host.name)
-    yield Scene(host, plane, events, bridge, tunnel, names_of(host, "acl"), Namespace(router))
-    plane.close()
+    with whole_scene(host) as made:
+        yield made
 
 
 def in_router(scene: Scene, setting: str, value: str) -> tuple[str, ...]:
@@ -202,86 +121,6 @@ def test_what_is_removed_or_altered_by_hand_is_put_back(scene: Scene, what: str)
     assert standing(scene.host) == before
     found = scene.host.call(lambda: scene.plane.survey(()))
     assert (found.missing, found.altered, found.leftovers) == (0, 0, [])
-
-
-def test_what_could_not_be_put_back_is_not_forgotten_over_what_is_put_back_later(scene: Scene) -> None:
-    before, leg = standing(scene.host), scene.legs[0]
-    replace_by_a_bridge(scene, leg)
-    wait_until(lambda: bool(scene.drifts()), WITHIN, "noticed")
-    scene.host.run(*BY_HAND["a remote MAC"](scene))
-    wait_until(lambda: len(scene.drifts()) > 1, WITHIN, "the other noticed")
-    scene.host.run("ip", "link", "del", leg)
-    assert_back_with_checks(scene, before)
-
-
-def test_a_tunnel_that_goes_while_its_bridge_cannot_be_made_comes_back_with_all_that_it_knew(scene: Scene) -> None:
-    before = standing(scene.host)
-    replace_by_a_bridge(scene, scene.bridge)
-    wait_until(lambda: bool(scene.drifts()), WITHIN, "noticed")
-    scene.host.run("ip", "link", "del", scene.tunnel)
-    scene.host.run("ip", "link", "del", scene.bridge)
-    assert_back_with_checks(scene, before)
-
-
-def test_a_leg_that_cannot_be_made_again_keeps_nothing_else_from_being_changed(scene: Scene) -> None:
-    before = standing(scene.host)
-    for leg in scene.legs:
-        replace_by_a_bridge(scene, leg)
-    wait_until(lambda: all(f"leg {leg}" in str(scene.drifts()) for leg in scene.legs), WITHIN, "noticed")
-    gone, moved = neighbor(2), neighbor(3)
-    elsewhere = moved._replace(neighbor=moved.neighbor._replace(mac=b"\xaa\xbb\0\0\2\3"))
-    assert apply(scene.host, scene.plane, [Batch(Kind.NEIGHBOR, [elsewhere], [gone.id])]).problems == {}
-    assert apply(scene.host, scene.plane, [Batch(Kind.NEIGHBOR, [moved, gone])]).problems == {}
-    for leg in scene.legs:
-        scene.host.run("ip", "link", "del", leg)
-    assert_back_with_checks(scene, before)
-
-
-def test_a_port_that_moves_to_another_segment_has_its_entry_there(scene: Scene) -> None:
-    before, whole = scene.host.call(lambda: scene.plane.survey(())), standing(scene.host)
-    ref = SubnetRef("elsewhere", Segment(NetworkType.VXLAN, 4098))
-    elsewhere = SubnetWanted(replace(BLUE.subnet, id=ref.subnet_id, tunnel_id=4098), ref)
-    fixed = FixedIp(ref.subnet_id, PORT.held[0].address)
-    moved = PortWanted(replace(PORT.port, fixed_ips=(fixed,)), (elsewhere,), (fixed,), frozenset({ref.subnet_id}))
-    for wanted in (moved, PORT):
-        batches = [Batch(Kind.SUBNET, [elsewhere]), Batch(Kind.PORT, [wanted])]
-        assert apply(scene.host, scene.plane, batches).problems == {}
-        assert PORT.port.mac.hex(":") in scene.host.run("bridge", "fdb", "show", "dev", TAP, "state", "static")
-        found = scene.host.call(lambda: scene.plane.survey(()))
-        assert (found.missing, found.altered, found.leftovers) == (0, 0, [])
-    assert apply(scene.host, scene.plane, [Batch(Kind.SUBNET, [], [ref.subnet_id])]).problems == {}
-    assert standing(scene.host) == whole
-    assert scene.host.call(lambda: scene.plane.survey(())).standing == before.standing
-
-
-def test_a_remote_entry_for_a_guest_of_this_host_goes_with_a_sweep(scene: Scene) -> None:
-    before = standing(scene.host)
-    entry = (PORT.port.mac.hex(":"), "dev", scene.tunnel, "dst", "192.0.2.9", "self", "static")
-    scene.host.run("bridge", "fdb", "append", *entry)
-    assert_back_with_checks(scene, before, but=("nft", "fdb"))
-
-
-def replace_by_a_bridge(scene: Scene, device: str) -> None:
-    """The name is somebody else's for a while."""
-    scene.host.run("ip", "-batch", "-", stdin=f"link del {device}\nlink add {device} type bridge\n")
-
-
-def assert_back_with_checks(scene: Scene, before: dict[str, object], but: Collection[str] = ("nft",)) -> None:
-    """But for what was said of devices that are gone, and the like: that goes with a sweep."""
-
-    def is_back() -> bool:
-        scene.host.call(scene.plane.check)
-        now = standing(scene.host)
-        return all(now[part] == before[part] for part in before if part not in but)
-
-    try:
-        wait_until(is_back, WITHIN, "put back")
-    except LabError:
-        assert standing(scene.host) == before
-    found = scene.host.call(lambda: scene.plane.survey(()))
-    assert (found.missing, found.altered) == (0, 0)
-    scene.host.call(lambda: scene.plane.sweep(found.leftovers))
-    assert standing(scene.host) == before
 
 
 def test_an_altered_element_is_put_back(scene: Scene) -> None:

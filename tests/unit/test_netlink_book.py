@@ -96,3 +96,16 @@ def test_a_leg_that_moves_takes_along_what_stands_on_it() -> None:
         RouterItem("r1"): (None, NOTHING),
         RouterItem("r2"): (NOTHING, None),
     }
+
+
+def test_who_lacks_something_is_known_until_it_is_installed() -> None:
+    book = Book()
+    book.set(ONE, {FloodItem(SEGMENT, HOST): None})
+    book.set(TWO, {MacItem(SEGMENT, MAC): Via(HOST)})
+    changes = book.take_changes()
+    book.done(changes, [FloodItem(SEGMENT, HOST)])
+    assert book.lacking([ONE, TWO]) == {ONE}
+    assert settle(book) == []
+    book.touch_missing([ONE])
+    assert [change.item for change in settle(book)] == [FloodItem(SEGMENT, HOST)]
+    assert book.lacking([ONE, TWO]) == frozenset()
