@@ -80,21 +80,6 @@ class PortDevices:
         """Ids of ports that this agent was asked to make devices for."""
         self._known: dict[str, tuple[DeviceSpec, Made]] = {}
         self._inherited: dict[str, rtnl.Link] | None = None
-        self._channel: Channel | None = None
-
-    def close(self) -> None:
-        """What has been made stays."""
-        with self._lock:
-            channel, self._channel = self._channel, None
-        if channel is not None:
-            channel.close()
-
-    def _host(self) -> Channel:
-        """Opened once: a socket costs a millisecond while the kernel clears namespaces away. Raises OSError."""
-        with self._lock:
-            if self._channel is None:
-                self._channel = Channel(ROUTE)
-            return self._channel
 
     @property
     def active(self) -> bool:
@@ -121,14 +106,17 @@ class PortDevices:
                 jobs.append(_Job(spec, device_names(spec.port_id)))
         if not jobs:
             return Ensured(made, {})
-        host = self._host()
-        self._find(host, jobs)
-        for start in range(0, len(jobs), _AT_ONCE):
-            part = [job for job in jobs[start : start + _AT_ONCE] if not job.problem]
-            if self._settings.how is MakeDevices.TAP:
-                self._taps(host, part)
-            else:
-                self._pairs(host, part)
+        host = Channel(ROUTE)
+        try:
+            self._find(host, jobs)
+            for start in range(0, len(jobs), _AT_ONCE):
+                part = [job for job in jobs[start : start + _AT_ONCE] if not job.problem]
+                if self._settings.how is MakeDevices.TAP:
+                    self._taps(host, part)
+                else:
+                    self._pairs(host, part)
+        finally:
+            host.close()
         problems = {job.spec.port_id: job.problem for job in jobs if job.problem}
         with self._lock:
             for job in jobs:
@@ -155,10 +143,13 @@ class PortDevices:
         jobs = [_Job(DeviceSpec(one, b"", (), ()), device_names(one)) for one in port_ids] if self.active else []
         if not jobs:
             return {}
-        host = self._host()
-        self._find(host, jobs)
-        requests = delete_devices(job.near.ifindex for job in jobs if job.near is not None)
-        refused = host.submit(requests)
+        host = Channel(ROUTE)
+        try:
+            self._find(host, jobs)
+            requests = delete_devices(job.near.ifindex for job in jobs if job.near is not None)
+            refused = host.submit(requests)
+        finally:
+            host.close()
         wrong = {}
         if refused:
             wrong = {job.spec.port_id: f"not removed: {refused[min(refused)]}" for job in jobs if job.near is not None}
@@ -176,8 +167,11 @@ class PortDevices:
 
         Raises OSError, KernelError.
         """
-        listed = self._host().dump(rtnl.list_links())
-        found = {port_of(rtnl.link_of(message).alias) for message in listed} - {""}
+        host = Channel(ROUTE)
+        try:
+            found = {port_of(rtnl.link_of(message).alias) for message in host.dump(rtnl.list_links())} - {""}
+        finally:
+            host.close()
         prefix = self._settings.namespace_prefix
         marks = marks_of(prefix, {namespace_name(prefix, port_id) for port_id in found})
         return frozenset(found | {port_of(mark) for mark in marks.values()} - {""})

@@ -27,9 +27,6 @@ class MadeDevices:
         self._devices = devices
         self._links = links
 
-    def close(self) -> None:
-        self._devices.close()
-
     def make(self, batches: Sequence[Batch]) -> dict[Key, Outcome]:
         """What the ports in these want; returns what goes wrong. Raises DataPlaneError."""
         wanted = (item for batch in batches for item in batch.upserts if isinstance(item, PortWanted))

@@ -117,7 +117,6 @@ class NetlinkDataPlane(DataPlane):
             self._starter.join(1.0)
         self._sockets.close()
         self._unknown.close()
-        self._made.close()
         self._links.close()
         if self._notices is not None:
             self._notices.close()
@@ -170,7 +169,8 @@ class NetlinkDataPlane(DataPlane):
             if installer is None:
                 raise DataPlaneError("the kernel's netlink sockets are not open")
             with asking():
-                for batch in batches:
+                # Whether a port's DHCP is handed up is known before the port is rendered, once.
+                for batch in sorted(batches, key=lambda one: one.kind is not Kind.DHCP):
                     if batch.kind is Kind.NEIGHBOR:
                         self._take_neighbors(batch, problems)
                         continue

@@ -32,9 +32,6 @@ class DeviceMaker:
     def active(self) -> bool:
         return self._devices.active
 
-    def close(self) -> None:
-        self._devices.close()
-
     def make(self, ports: Iterable[PortWanted], find: Callable[[PortWanted], Device | None]) -> dict[str, str]:
         """Make and attach the devices of ports that have none, and keep those that were made here as wanted.
 

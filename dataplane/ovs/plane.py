@@ -141,8 +141,8 @@ class OvsDataPlane(DataPlane):
     def close(self) -> None:
         self._bring_up.close()
         self._drift.close()
-        for part in (self._punts, self._ovsdb, self._maker):
-            part.close()
+        self._punts.close()
+        self._ovsdb.close()
 
     # -- programming --------------------------------------------------------------------------------------------
 
