@@ -230,11 +230,6 @@ class Notices:
             self._suspicion.links.add(index)
         self._wake()
 
-    def suspect_everything(self) -> None:
-        with self._lock:
-            self._suspicion.everything = True
-        self._wake()
-
     def _wake(self) -> None:
         with contextlib.suppress(OSError):
             os.write(self._waker, b"\0")

@@ -18,7 +18,7 @@ from dataplane.netlink.channel import NETFILTER, ROUTE, Channel
 from dataplane.netlink.filter import SETS
 from dataplane.netlink.names import TABLE, hook_name, is_shared_chain
 from dataplane.netlink.nft import BRIDGE, NETDEV, SetShape, SetSpec, read_shape
-from dataplane.netlink.rtnl import Link, get_link, link_of, list_links
+from dataplane.netlink.rtnl import Link, link_of, list_links
 from dataplane.netlink.tc import Way, list_filters, way_of
 from dataplane.netlink.wire import KernelError, Message, Request, attributes, chars, messages, text
 
@@ -104,11 +104,6 @@ class Reader:
     def links(self) -> dict[int, Link]:
         """By index. Raises KernelError, OSError, as all of these do."""
         return {link.ifindex: link for link in map(link_of, self._route.dump(list_links()))}
-
-    def links_of(self, indexes: Sequence[int]) -> dict[int, Link]:
-        """These only; those that are not there are left out."""
-        answers = self._route.look_up([get_link(index) for index in indexes])
-        return {link.ifindex: link for link in (link_of(answer) for answer in answers if answer is not None)}
 
     def entries(self, bridges: Iterable[int], tunnels: Iterable[int], port: int = 0) -> Entries:
         """Those of these devices; of one bridge port only if there is one given."""

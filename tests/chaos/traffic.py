@@ -163,13 +163,6 @@ class Traffic:
 
         wait_until(reached, START_S + 5 * count * INTERVAL, f"{count} more pings; {self._why()}")
 
-    def replied_since(self, pair: str, since: float) -> float | None:
-        """When the first reply to a ping of the pair's that was sent after `since` came."""
-        self._read()
-        record = self._records[pair]
-        moments = [record.replies[n][0] for n, _ in record._numbered(since, float("inf")) if n in record.replies]
-        return min(moments, default=None)
-
     # -- measuring
 
     def measure(self, since: float, until: float) -> Measured:

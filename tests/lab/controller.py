@@ -15,7 +15,6 @@ from goalstate_proto.goalstateprovisioner_pb2_grpc import (
     add_GoalStateProvisionerServicer_to_server,
 )
 
-StateRequest = HostRequest.ResourceStateRequest
 Decide = Callable[[Any], "OperationStatus | None"]
 """Decides about one state request; None: it gets no status. May push states meanwhile."""
 
