@@ -75,13 +75,13 @@ class AddressFollower:
                 if self._stop_reading in ready:
                     os.close(self._stop_reading)
                     return
-                if ready:
-                    _drain(kernel)
-                wait = self._look()
+                wait = self._look(kernel if ready else None)
 
-    def _look(self) -> float:
-        """Returns how long to wait for a notice."""
+    def _look(self, told: IPRoute | None) -> float:
+        """`told`: the kernel has sent notices. Returns how long to wait for the next."""
         try:
+            if told is not None:
+                _drain(told)
             address = address_of(self._interface)
             if address is not None and address != self._known:
                 _log.info("tunnel address changes", interface=self._interface, address=format_address(address))

@@ -3,6 +3,7 @@ and drops what goes there meanwhile."""
 
 from __future__ import annotations
 
+import errno
 import socket
 import time
 from types import TracebackType
@@ -36,12 +37,15 @@ class Carrier:
         """Until the device is operational (RFC 2863). Raises KernelError if it is not in time, OSError."""
         deadline = time.monotonic() + _TIMEOUT_S
         while self._is_without(channel, index):
-            # Whatever the notice is about: the state is asked for anew.
+            # Whatever the notice is about, and if some were lost: the state is asked for anew.
             self._notices.settimeout(max(0.001, deadline - time.monotonic()))
             try:
                 self._notices.recv(1 << 16)
             except TimeoutError:
                 raise KernelError(_ETIMEDOUT, "it has no carrier in time", about) from None
+            except OSError as problem:
+                if problem.errno != errno.ENOBUFS:
+                    raise
 
     def _is_without(self, channel: Channel, index: int) -> bool:
         (found,) = channel.look_up([get_link(index)])

@@ -23,6 +23,7 @@ from dataplane.netlink.tc import Way, list_filters, way_of
 from dataplane.netlink.wire import KernelError, Message, Request, attributes, chars, messages, text
 
 _GET_ADDRESS, _GET_ROUTE, _GET_NEIGHBOR, _GET_RULE = 22, 26, 30, 34
+_READ_WITHIN_S = 60.0
 _GET_CHAIN, _GET_RULES, _GET_SET, _GET_ELEMENTS = 10 << 8 | 4, 10 << 8 | 7, 10 << 8 | 10, 10 << 8 | 13
 _SELF, _MASTER = 0x02, 0x04
 _NOARP, _PERMANENT = 0x40, 0x80
@@ -143,7 +144,7 @@ class Reader:
         with ThreadPoolExecutor(1, "netlink-reader") as beside:
             entries = beside.submit(self.entries, bridges, tunnels)
             stands = self.filter()
-            return entries.result(), stands
+            return entries.result(_READ_WITHIN_S), stands
 
     def elements(self, specs: Iterable[SetSpec]) -> dict[ElementKey, bytes]:
         found: dict[ElementKey, bytes] = {}
