@@ -18,10 +18,8 @@ from dataplane.devices.requests import (
     delete_devices,
     finish_near,
     furnish,
-    get_indexed,
     port_of,
     refurnish,
-    set_mtu,
 )
 from dataplane.devices.settings import DeviceSettings, MakeDevices
 from dataplane.devices.spec import INSIDE, DeviceSpec, device_names, namespace_name, spec_of
@@ -207,7 +205,7 @@ class PortDevices:
             known = self._known.get(job.spec.port_id)
             link = inherited.pop(job.spec.port_id, None)
             indexes.append(known[1].ifindex if known is not None else link.ifindex if link is not None else 0)
-        answers = iter(host.ask([get_indexed(index) for index in indexes if index]))
+        answers = iter(host.look_up([rtnl.get_link(index) for index in indexes if index]))
         for job, index in zip(jobs, indexes, strict=True):
             link = _link_of(next(answers)) if index else None
             if link is not None and link.alias == job.spec.alias:
@@ -232,7 +230,7 @@ class PortDevices:
             if name in taken:
                 continue
             index = host.index_of(name)
-            (answer,) = host.ask([get_indexed(index)]) if index else (None,)
+            (answer,) = host.look_up([rtnl.get_link(index)]) if index else (None,)
             link = _link_of(answer)
             if link is None:
                 job.name = name
@@ -260,7 +258,7 @@ class PortDevices:
                     job.fresh = True
                 elif job.near.mtu != self._settings.mtu or not job.near.up:
                     index = job.near.ifindex
-                    host.demand([set_mtu(index, self._settings.mtu, job.about), rtnl.set_up(index, job.about)])
+                    host.demand([rtnl.set_mtu(index, self._settings.mtu, job.about), rtnl.set_up(index, job.about)])
             except (KernelError, OSError) as problem:
                 job.problem = f"cannot make {job.about}: {problem}"
 
@@ -268,7 +266,7 @@ class PortDevices:
         tap = NewTap(job.name)
         try:
             index = host.index_of(job.name)
-            change = set_mtu(index, self._settings.mtu, job.about)
+            change = rtnl.set_mtu(index, self._settings.mtu, job.about)
             host.demand([change, *finish_near(index, job.spec.alias, job.about)])
             tap.keep()
         finally:
@@ -316,7 +314,7 @@ class PortDevices:
         inside = place.read()
         far = inside.counterpart(job.near.ifindex) if job.near is not None else None
         if job.near is None and (found := inside.named(INSIDE)) is not None:
-            (answer,) = host.ask([get_indexed(found[1])])
+            (answer,) = host.look_up([rtnl.get_link(found[1])])
             near = _link_of(answer)
             if near is None or near.kind != "veth" or near.alias not in ("", job.spec.alias):
                 raise FileExistsError(f"{INSIDE} of network namespace {place.name} is not ours")
@@ -331,7 +329,7 @@ class PortDevices:
         wrong = job.near.alias != job.spec.alias or not job.near.up
         changes = finish_near(index, job.spec.alias, job.about) if wrong else []
         if job.near.mtu != self._settings.mtu:
-            changes.append(set_mtu(index, self._settings.mtu, job.about))
+            changes.append(rtnl.set_mtu(index, self._settings.mtu, job.about))
         host.demand(changes)
         place.channel.demand(refurnish(job.spec, far, self._settings.mtu, inside, f"{far.name} of {job.about}"))
         if not self._settings.checksum_offload:

@@ -13,13 +13,12 @@ import struct
 import threading
 from collections.abc import Collection, Iterable, Mapping
 
-from dataplane.devices.requests import Inside, get_indexed, inside_of, list_addresses, list_routes, mark_namespace
+from dataplane.devices.requests import Inside, inside_of, list_addresses, list_routes, mark_namespace
 from dataplane.netlink.channel import ROUTE, Channel, bind_mount, enter_namespace, in_thread, new_namespace
-from dataplane.netlink.namespaces import DIRECTORY, remove_namespace
-from dataplane.netlink.rtnl import link_of, list_links
+from dataplane.netlink.namespaces import DIRECTORY, look_into, namespace_alias, remove_namespace
+from dataplane.netlink.rtnl import list_links
 
 _EINVAL = 22
-_LOOPBACK = 1
 _ETHTOOL, _SET_TX_CHECKSUM = 0x8946, 0x17
 
 
@@ -100,9 +99,8 @@ def _enter(name: str, mark: str) -> Place | None:
             raise
         remove_namespace(name)
         return None
-    (loopback,) = channel.ask([get_indexed(_LOOPBACK)])
     place = Place(name, channel, fd, made=False)
-    if loopback is None or link_of(loopback).alias != mark:
+    if namespace_alias(channel) != mark:
         place.close()
         raise FileExistsError(f"network namespace {name} is there and is not ours")
     return place
@@ -111,19 +109,9 @@ def _enter(name: str, mark: str) -> Place | None:
 def _mark(name: str) -> str:
     """Empty if it is no namespace, or has none."""
     try:
-        fd = os.open(DIRECTORY / name, os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            enter_namespace(fd)
-        finally:
-            os.close(fd)
-        channel = Channel(ROUTE)
-        try:
-            (loopback,) = channel.ask([get_indexed(_LOOPBACK)])
-        finally:
-            channel.close()
+        return look_into(name, namespace_alias)
     except OSError:
         return ""
-    return "" if loopback is None else link_of(loopback).alias
 
 
 def _make(name: str, mark: str) -> Place:

@@ -10,7 +10,7 @@ import struct
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from dataplane.addresses import Prefix, format_address, format_mac
+from dataplane.addresses import Prefix, format_address
 from dataplane.devices.spec import ALIAS, INSIDE, DeviceSpec
 from dataplane.netlink import rtnl
 from dataplane.netlink.wire import CREATE, EXCL, REPLACE, Message, Request, attribute, attributes, nested, text, u8, u32
@@ -19,10 +19,10 @@ GOING = 0x61636167
 """The device group of what is being deleted: many devices go in one request, and in the time of one."""
 OURS = 172
 """Who made an address or route (IFA_PROTO, rtm_protocol): what the guest added itself is left alone."""
-_NEW_LINK, _DEL_LINK, _GET_LINK = 16, 17, 18
+_NEW_LINK = 16
 _NEW_ADDRESS, _DEL_ADDRESS, _GET_ADDRESS = 20, 21, 22
 _NEW_ROUTE, _DEL_ROUTE, _GET_ROUTE = 24, 25, 26
-_IFNAME, _MTU, _ADDRESS, _PEER, _LINKINFO, _NS_FD, _GROUP = 3, 4, 1, 5, 18, 28, 27
+_IFNAME, _MTU, _ADDRESS, _PEER, _LINKINFO, _NS_FD = 3, 4, 1, 5, 18, 28
 _KIND, _DATA, _VETH_PEER = 1, 2, 1
 _ENODEV, _ESRCH, _EADDRNOTAVAIL = 19, 3, 99
 _MAIN, _UNIVERSE, _UNICAST, _ONLINK = 254, 0, 1, 4
@@ -62,18 +62,6 @@ def add_pair(name: str, mac: bytes, namespace_fd: int, mtu: int, about: str) -> 
     return Request(_NEW_LINK, CREATE | EXCL, _link(0) + text(_IFNAME, name) + u32(_MTU, mtu) + info, about)
 
 
-def get_indexed(index: int) -> Request:
-    return Request(_GET_LINK, 0, _link(index), f"device {index}")
-
-
-def set_mtu(index: int, mtu: int, about: str) -> Request:
-    return Request(_NEW_LINK, 0, _link(index) + u32(_MTU, mtu), f"{about}: MTU {mtu}")
-
-
-def set_mac(index: int, mac: bytes, about: str) -> Request:
-    return Request(_NEW_LINK, 0, _link(index) + attribute(_ADDRESS, mac), f"{about}: MAC {format_mac(mac)}")
-
-
 def finish_near(index: int, alias: str, about: str) -> list[Request]:
     """The host's end: ours, without an address of the host, up."""
     return [rtnl.set_alias(index, alias), rtnl.no_ipv6_address(index, about), rtnl.set_up(index, about)]
@@ -86,13 +74,8 @@ def mark_namespace(alias: str) -> list[Request]:
 
 def delete_devices(indexes: Iterable[int]) -> list[Request]:
     """All at once; those that are gone already are deleted."""
-    requests = [
-        Request(_NEW_LINK, 0, _link(index) + u32(_GROUP, GOING), f"device {index}", (_ENODEV,)) for index in indexes
-    ]
-    if requests:
-        gone = Request(_DEL_LINK, 0, _link(0) + u32(_GROUP, GOING), "devices of deleted ports", (_ENODEV,))
-        requests.append(gone)
-    return requests
+    requests = [rtnl.set_group(index, GOING) for index in indexes]
+    return [*requests, rtnl.delete_group(GOING)] if requests else []
 
 
 # -- the inside of a namespace
@@ -152,9 +135,9 @@ def refurnish(spec: DeviceSpec, link: rtnl.Link, mtu: int, inside: Inside, about
     if link.alias != spec.alias:
         requests.append(rtnl.set_alias(index, spec.alias))
     if link.mac != spec.mac:
-        requests.append(set_mac(index, spec.mac, about))
+        requests.append(rtnl.set_mac(index, spec.mac, about))
     if link.mtu != mtu:
-        requests.append(set_mtu(index, mtu, about))
+        requests.append(rtnl.set_mtu(index, mtu, about))
     requests += [_address(_DEL_ADDRESS, index, prefix, about) for prefix in stale]
     # With the first address of a range the kernel deletes the others of it: so all are put there again.
     requests += [_address(_NEW_ADDRESS, index, one, about) for one in (spec.addresses if stale else lacking)]

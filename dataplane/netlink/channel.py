@@ -187,22 +187,6 @@ class Channel:
         finally:
             self._socket.settimeout(_TIMEOUT_S)
 
-    def ask(self, requests: Sequence[Request]) -> list[Message | None]:
-        """The answer to each request about one object; None: the kernel has none. Raises OSError."""
-        found: dict[int, Message | None] = {}
-        with self._lock:
-            for start in range(0, len(requests), _PER_SEND):
-                part = requests[start : start + _PER_SEND]
-                first = self._sequence + 1
-                self._sequence += len(part)
-                self._socket.send(b"".join(encode(request, first + n) for n, request in enumerate(part)))
-                while len(found) < start + len(part):
-                    for message in messages(self._socket.recv(1 << 18)):
-                        number = message.sequence - first
-                        if 0 <= number < len(part):
-                            found[start + number] = None if message.kind == ERROR else message
-        return [found[number] for number in range(len(requests))]
-
     def dump(self, request: Request) -> list[Message]:
         """All messages that answer a dump request. Raises KernelError, OSError."""
         parts = self.dump_parts(request)

@@ -8,8 +8,9 @@ import os
 import re
 import socket
 import threading
+from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from dataplane.netlink.channel import (
     ROUTE,
@@ -24,6 +25,8 @@ from dataplane.netlink.channel import (
 from dataplane.netlink.names import ALIAS, LEG_INSIDE
 from dataplane.netlink.rtnl import get_link, link_of, list_links, set_alias
 from dataplane.netlink.wire import KernelError
+
+T = TypeVar("T")
 
 _LOOPBACK = 1
 DIRECTORY = Path("/run/netns")
@@ -208,18 +211,24 @@ def namespaces(prefix: str) -> dict[str, Found]:
     return {name: one for name, one in found if one.alias.startswith(ALIAS)}
 
 
+def look_into(name: str, look: Callable[[Channel], T]) -> T:
+    """What `look` finds in the namespace with this name. The calling thread is in that namespace afterwards: see
+    channel.in_thread. Raises OSError, and what `look` raises."""
+    fd = os.open(DIRECTORY / name, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        enter_namespace(fd)
+    finally:
+        os.close(fd)
+    channel = Channel(ROUTE)
+    try:
+        return look(channel)
+    finally:
+        channel.close()
+
+
 def _look_into(name: str) -> Found:
     try:
-        fd = os.open(DIRECTORY / name, os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            enter_namespace(fd)
-        finally:
-            os.close(fd)
-        channel = Channel(ROUTE)
-        try:
-            links = [link_of(message) for message in channel.dump(list_links())]
-        finally:
-            channel.close()
+        links = look_into(name, lambda channel: [link_of(message) for message in channel.dump(list_links())])
     except (OSError, KernelError):
         return Found("", ())
     legs = tuple(link.name for link in links if link.name.startswith(LEG_INSIDE))
@@ -227,6 +236,6 @@ def _look_into(name: str) -> Found:
 
 
 def namespace_alias(channel: Channel) -> str:
-    """The alias of the loopback device. Raises KernelError, OSError."""
+    """The alias of the loopback device, empty if it has none. Raises OSError."""
     (loopback,) = channel.look_up([get_link(_LOOPBACK)])
     return link_of(loopback).alias if loopback is not None else ""

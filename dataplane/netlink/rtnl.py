@@ -215,7 +215,7 @@ def no_learning(index: int, about: str) -> Request:
 
 
 def set_mtu(index: int, mtu: int, about: str) -> Request:
-    return Request(NEW_LINK, 0, _link(index) + u32(_MTU, mtu), about)
+    return Request(NEW_LINK, 0, _link(index) + u32(_MTU, mtu), f"{about}: MTU {mtu}")
 
 
 def keep_vxlan(index: int, about: str) -> Request:
@@ -231,7 +231,7 @@ def set_local(index: int, local: bytes, about: str) -> Request:
 
 
 def set_mac(index: int, mac: bytes, about: str) -> Request:
-    return Request(NEW_LINK, 0, _link(index) + attribute(_ADDRESS, mac), about)
+    return Request(NEW_LINK, 0, _link(index) + attribute(_ADDRESS, mac), f"{about}: MAC {format_mac(mac)}")
 
 
 def set_group(index: int, group: int) -> Request:
