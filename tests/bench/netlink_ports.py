@@ -2,22 +2,15 @@
 
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from goalstate_proto.goalstate_pb2 import GoalStateV2
-from tests.bench import goalstates
+from tests.bench import goalstates, port_latency
 from tests.bench.figures import Report
 from tests.bench.netlink_stage import elements, lay_taps, ready_netlink_agent, segment_devices
-from tests.bench.stage import expect_success, fresh_lab, median, percentile, push, wait_programmed
+from tests.bench.stage import expect_success, fresh_lab, median, push, wait_programmed
 from tests.lab import AgentProcess, GuestSpec, Host
-
-PRESENT = (10, 500)
-SINGLE = 30
-TOGETHER = 10
-GROUPS = 6
-PAUSE = 0.05
-MOST_MS = 10.0
-MOST_RATIO = 3.0
 
 FEW, MANY = 10, 5_000
 PER_SUBNET = 900
@@ -28,66 +21,21 @@ SAME = 1.5
 
 def run_latency(report: Report) -> None:
     """`netlink_port_latency`."""
-    for present in PRESENT:
+    for present in port_latency.PRESENT:
         with fresh_lab() as lab:
             host = lab.host("ours", dataplane="netlink")
-            spare = list(range(present, present + TOGETHER))
+            spare = list(range(present, present + port_latency.TOGETHER))
             agent = ready_netlink_agent(host, range(present))
             lay_taps(host, spare)
-            _latency(report, host, agent, f"netlink_port_latency_{present}", spare)
-
-
-def _latency(report: Report, host: Host, agent: AgentProcess, name: str, spare: list[int]) -> None:
-    # Once the devices are known to the agent, what follows is its own time.
-    push(agent, goalstates.ports_message(spare))
-    wait_programmed(agent)
-    _remove(agent, spare)
-    before = elements(host)
-    spaced = [_spaced(agent, [spare[turn % TOGETHER]]) for turn in range(SINGLE)]
-    _create(agent, spare[:1])
-    after = elements(host)
-    _remove(agent, spare[:1])
-    theirs = [_by_tools(host, spare[0], after - before) for _ in range(TOGETHER)]
-    report.add(
-        f"{name}.median",
-        median(spaced),
-        "ms",
-        reference=median(theirs),
-        goal=MOST_MS,
-        note=f"of {SINGLE}, {PAUSE:g} s apart; reference: the same by ip -batch, bridge -batch and nft -f",
-    )
-    report.add(f"{name}.p95", percentile(spaced, 0.95), "ms")
-    groups = [_spaced(agent, spare) for _ in range(GROUPS)]
-    report.add(
-        f"{name}.ten_in_one",
-        median(groups),
-        "ms",
-        reference=median(spaced),
-        goal=MOST_RATIO,
-        goal_is_ratio=True,
-        note=f"median of {GROUPS}; reference: one",
-    )
-    empty = [push(agent, b"")[0] * 1e3 for _ in range(SINGLE)]
-    report.add(f"{name}.empty_message", median(empty), "ms", note="the floor: gRPC alone")
-
-
-def _spaced(agent: AgentProcess, numbers: list[int]) -> float:
-    """Milliseconds to create ports that are gone again afterwards."""
-    time.sleep(PAUSE)
-    elapsed = _create(agent, numbers)
-    _remove(agent, numbers)
-    return elapsed
-
-
-def _create(agent: AgentProcess, numbers: list[int]) -> float:
-    elapsed, reply = push(agent, goalstates.ports_message(numbers))
-    expect_success(reply, len(numbers))
-    return elapsed * 1e3
-
-
-def _remove(agent: AgentProcess, numbers: list[int]) -> None:
-    _, reply = push(agent, goalstates.ports_gone(numbers))
-    expect_success(reply, len(numbers))
+            port_latency.measure(
+                report,
+                agent,
+                f"netlink_port_latency_{present}",
+                spare,
+                partial(elements, host),
+                partial(_by_tools, host, present),
+                "ip -batch, bridge -batch and nft -f",
+            )
 
 
 def _by_tools(host: Host, number: int, found: set[tuple[str, str]]) -> float:
@@ -137,7 +85,7 @@ def run_cost(report: Report) -> None:
             reference=few[name],
             goal=SAME,
             goal_is_ratio=True,
-            note=f"with {MANY} ports present, median of {SINGLE}; reference: with {FEW}",
+            note=f"with {MANY} ports present, median of {port_latency.SINGLE}; reference: with {FEW}",
         )
 
 
@@ -167,7 +115,7 @@ def _costs(agent: AgentProcess, spare: int, revision: int) -> dict[str, float]:
     found: dict[str, float] = {}
     for name, make in goalstates_of.items():
         times = []
-        for turn in range(2 * SINGLE):
+        for turn in range(2 * port_latency.SINGLE):
             data = make(turn).SerializeToString()
             elapsed, reply = push(agent, data)
             expect_success(reply, 1)

@@ -1,7 +1,10 @@
 """One port whose device is there: gRPC send to confirmed reply, with few and with many ports present."""
 
 import time
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 from tests.bench import goalstates, reference
 from tests.bench.figures import Report
@@ -16,6 +19,8 @@ from tests.bench.stage import (
     wait_programmed,
 )
 from tests.lab import AgentProcess, Host
+
+T = TypeVar("T")
 
 PRESENT = (10, 500)
 SINGLE = 30
@@ -35,28 +40,55 @@ def run(report: Report) -> None:
             spare = list(range(present, present + TOGETHER))
             agent = ready_agent(host, range(present))
             lay_ports(host, spare)
-            _measure(report, host, agent, f"port_latency_{present}", spare)
+            measure(
+                report,
+                agent,
+                f"port_latency_{present}",
+                spare,
+                partial(_flows, host),
+                partial(_by_ofctl, host),
+                "one ovs-ofctl",
+            )
 
 
-def _measure(report: Report, host: Host, agent: AgentProcess, name: str, spare: list[int]) -> None:
+def _flows(host: Host) -> set[str]:
+    return set(host.flows(cookies=True))
+
+
+def _by_ofctl(host: Host, flows: set[str]) -> float:
+    file = Path(host.directory) / "port-flows.txt"
+    file.write_text("\n".join(sorted(flows)) + "\n")
+    return reference.add_again(host, file) * 1e3
+
+
+def measure(
+    report: Report,
+    agent: AgentProcess,
+    name: str,
+    spare: list[int],
+    standing: Callable[[], set[T]],
+    by_tools: Callable[[set[T]], float],
+    tools: str,
+) -> None:
+    """Rows of one port and of ten together, for any data plane. `standing` gives what there is of all ports, `by_tools`
+    the milliseconds that tools need for what one port has of it, and leaves it gone; `tools` are their names."""
     # Once the devices are known to the agent, what follows is its own time.
     push(agent, goalstates.ports_message(spare))
     wait_programmed(agent)
     _remove(agent, spare)
-    before = set(host.flows(cookies=True))
+    before = standing()
     spaced = [_spaced(agent, [spare[turn % TOGETHER]]) for turn in range(SINGLE)]
     _create(agent, spare[:1])
-    file = Path(host.directory) / "port-flows.txt"
-    file.write_text("\n".join(sorted(set(host.flows(cookies=True)) - before)) + "\n")
+    after = standing()
     _remove(agent, spare[:1])
-    theirs = [reference.add_again(host, file) * 1e3 for _ in range(TOGETHER)]
+    theirs = [by_tools(after - before) for _ in range(TOGETHER)]
     report.add(
         f"{name}.median",
         median(spaced),
         "ms",
         reference=median(theirs),
         goal=MOST_MS,
-        note=f"of {SINGLE}, {PAUSE:g} s apart; reference: the same flows by one ovs-ofctl",
+        note=f"of {SINGLE}, {PAUSE:g} s apart; reference: the same by {tools}",
     )
     report.add(f"{name}.p95", percentile(spaced, 0.95), "ms")
     groups = [_spaced(agent, spare) for _ in range(GROUPS)]
