@@ -24,10 +24,10 @@ from dataplane.devices.requests import (
 from dataplane.devices.settings import DeviceSettings, MakeDevices
 from dataplane.devices.spec import INSIDE, DeviceSpec, device_names, namespace_name, spec_of
 from dataplane.devices.tap import NewTap
+from dataplane.kernel import rtnl
+from dataplane.kernel.channel import ROUTE, Channel
+from dataplane.kernel.wire import KernelError, Request
 from dataplane.model import PortWanted
-from dataplane.netlink import rtnl
-from dataplane.netlink.channel import ROUTE, Channel
-from dataplane.netlink.wire import KernelError, Request
 
 _AT_ONCE = 50
 """Namespaces that are open at a time: each is two descriptors."""

@@ -14,9 +14,9 @@ import threading
 from collections.abc import Collection, Iterable, Mapping
 
 from dataplane.devices.requests import Inside, inside_of, list_addresses, list_routes, mark_namespace
-from dataplane.netlink.channel import ROUTE, Channel, bind_mount, enter_namespace, in_thread, new_namespace
-from dataplane.netlink.namespaces import DIRECTORY, look_into, namespace_alias, remove_namespace
-from dataplane.netlink.rtnl import list_links
+from dataplane.kernel.channel import ROUTE, Channel, bind_mount, enter_namespace, in_thread, new_namespace
+from dataplane.kernel.namespaces import DIRECTORY, look_into, namespace_alias, remove_namespace
+from dataplane.kernel.rtnl import list_links
 
 _EINVAL = 22
 _ETHTOOL, _SET_TX_CHECKSUM = 0x8946, 0x17

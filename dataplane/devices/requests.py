@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 from dataplane.addresses import Prefix, format_address
 from dataplane.devices.spec import ALIAS, INSIDE, DeviceSpec
-from dataplane.netlink import rtnl
-from dataplane.netlink.wire import CREATE, EXCL, REPLACE, Message, Request, attribute, attributes, nested, text, u8, u32
+from dataplane.kernel import rtnl
+from dataplane.kernel.wire import CREATE, EXCL, REPLACE, Message, Request, attribute, attributes, nested, text, u8, u32
 
 GOING = 0x61636167
 """The device group of what is being deleted: many devices go in one request, and in the time of one."""

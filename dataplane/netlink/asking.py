@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from dataplane.base import DataPlaneError
-from dataplane.netlink.wire import KernelError
+from dataplane.kernel.wire import KernelError
 
 
 @contextmanager

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from dataplane.addresses import format_address, format_mac
+from dataplane.kernel.rtnl import USUAL_TABLES, Link, Vxlan
 from dataplane.model import Segment
 from dataplane.netlink.filter import number, shared_counts, static_counts
 from dataplane.netlink.items import (
@@ -40,7 +41,6 @@ from dataplane.netlink.names import (
 )
 from dataplane.netlink.nft import NETDEV
 from dataplane.netlink.places import LegDevices, Places
-from dataplane.netlink.rtnl import USUAL_TABLES, Link, Vxlan
 from dataplane.netlink.settings import NetlinkSettings
 from dataplane.netlink.standing import ChainKey, Chains, ElementKey, Entries, Inside
 from dataplane.netlink.tc import BACK, BY_MARK, TO_ALL, Way

@@ -8,9 +8,9 @@ import socket
 import time
 from types import TracebackType
 
-from dataplane.netlink.channel import ROUTE, Channel
-from dataplane.netlink.rtnl import get_link, operational_state
-from dataplane.netlink.wire import KernelError
+from dataplane.kernel.channel import ROUTE, Channel
+from dataplane.kernel.rtnl import get_link, operational_state
+from dataplane.kernel.wire import KernelError
 
 _LINK_GROUP = 1
 """RTMGRP_LINK (linux/rtnetlink.h)."""

@@ -5,15 +5,16 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from dataplane.kernel import rtnl
+from dataplane.kernel.wire import KernelError, Request
 from dataplane.model import NeighborWanted, SubnetRef
-from dataplane.netlink import nft, rtnl
+from dataplane.netlink import nft
 from dataplane.netlink.filter import SETS, number
 from dataplane.netlink.filtering import Elements
 from dataplane.netlink.installer import Installer
 from dataplane.netlink.names import TABLE, mark_of
 from dataplane.netlink.neighbors import Group
 from dataplane.netlink.nft import key_bytes
-from dataplane.netlink.wire import KernelError, Request
 
 _PER_TRANSACTION = 500
 """Neighbours. Nobody else gets the processor while the kernel is at a transaction."""

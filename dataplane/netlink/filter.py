@@ -14,6 +14,7 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 
 from dataplane.addresses import Prefix, host_prefix, link_local_from_mac
+from dataplane.kernel.wire import Request
 from dataplane.model import PortWanted
 from dataplane.netlink import nft
 from dataplane.netlink.names import LAYOUT, MARK_ASKER_OWNS, TABLE, layout_chain, mark_of, shared_chains
@@ -35,7 +36,6 @@ from dataplane.netlink.nft import (
     store,
     verdict,
 )
-from dataplane.netlink.wire import Request
 
 _MARK, _INDEX, _MAC, _IPV4 = (nft.TYPE_MARK, 4), (nft.TYPE_IFINDEX, 4), (nft.TYPE_ETHER, 6), (nft.TYPE_IPV4, 4)
 _IPV6_ADDRESS = (nft.TYPE_IPV6, 16)

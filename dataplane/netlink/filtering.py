@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from dataplane.kernel.channel import NETFILTER, Channel
+from dataplane.kernel.wire import KernelError, Request
 from dataplane.netlink import nft
-from dataplane.netlink.channel import NETFILTER, Channel
 from dataplane.netlink.filter import SETS
 from dataplane.netlink.items import Item
 from dataplane.netlink.names import TABLE
 from dataplane.netlink.standing import ElementKey, Reader, elements_of
-from dataplane.netlink.wire import KernelError, Request
 
 _TRANSACTION_BYTES = 256 << 10
 """The kernel may do nothing else on this processor while it is at a transaction."""

@@ -11,13 +11,14 @@ from __future__ import annotations
 import socket
 from collections.abc import Mapping
 
+from dataplane.kernel import rtnl
+from dataplane.kernel.channel import ROUTE, Channel
+from dataplane.kernel.rtnl import Link
+from dataplane.kernel.wire import KernelError, Request
 from dataplane.model import Segment
-from dataplane.netlink import rtnl, tc
-from dataplane.netlink.channel import ROUTE, Channel
+from dataplane.netlink import tc
 from dataplane.netlink.names import ALIAS, GENEVE_DEVICE, host_number, segment_id, tunnel_name
-from dataplane.netlink.rtnl import Link
 from dataplane.netlink.settings import NetlinkSettings
-from dataplane.netlink.wire import KernelError, Request
 
 _EOPNOTSUPP = 95
 _NEEDED = ("geneve", "dummy")

@@ -5,13 +5,13 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Sequence
 
+from dataplane.kernel.wire import KernelError, Request
 from dataplane.netlink import nft
 from dataplane.netlink.filter import CHAIN_PRIORITY, CHECKED, OF_PORTS, SHARED_PRIORITY, number, shared_requests
 from dataplane.netlink.items import Tap
 from dataplane.netlink.names import TABLE, port_chain, shared_chain
 from dataplane.netlink.standing import ElementKey
 from dataplane.netlink.traces import without_chain
-from dataplane.netlink.wire import KernelError, Request
 
 _log = logging.getLogger(__name__)
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from dataplane.kernel.rtnl import Link
+from dataplane.kernel.wire import KernelError
 from dataplane.netlink.filter import SETS
 from dataplane.netlink.layout import Stands, chains_of
 from dataplane.netlink.names import ALIAS, PREFIXES
 from dataplane.netlink.namespaces import Found, namespaces
-from dataplane.netlink.rtnl import Link
 from dataplane.netlink.standing import ElementKey, Reader
-from dataplane.netlink.wire import KernelError
 
 _EEXIST = 17
 TUNNELS = ("vxlan", "dummy")

@@ -7,11 +7,12 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 
+from dataplane.kernel import rtnl
+from dataplane.kernel.channel import ROUTE, Channel
+from dataplane.kernel.wire import KernelError, Request
 from dataplane.model import Segment
-from dataplane.netlink import rtnl
 from dataplane.netlink.book import NOTHING, Change
 from dataplane.netlink.carrier import Carrier
-from dataplane.netlink.channel import ROUTE, Channel
 from dataplane.netlink.filter import leg_rules, number, static_requests
 from dataplane.netlink.filtering import Elements, FilterWork, Group, elements_group
 from dataplane.netlink.hooks import Hooks, own_chain
@@ -47,7 +48,6 @@ from dataplane.netlink.settings import NetlinkSettings
 from dataplane.netlink.standing import ChainKey, Reader, read_links
 from dataplane.netlink.traces import without_chain
 from dataplane.netlink.tunnels import Tunnels
-from dataplane.netlink.wire import KernelError, Request
 
 _LEG_MTU = 9000
 _FEW = 200

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from dataplane.kernel.wire import Request
 from dataplane.netlink import nft
 from dataplane.netlink.filter import SETS, number, static_chains
 from dataplane.netlink.names import LAYOUT, TABLE, is_shared_chain, layout_chain
 from dataplane.netlink.nft import BRIDGE, NETDEV, SetShape, shape_of
 from dataplane.netlink.standing import ChainKey
-from dataplane.netlink.wire import Request
 
 _UNMARKED = 0
 """The layout of tables that name none."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from dataplane.devices.spec import ALIAS as MADE
+from dataplane.kernel.rtnl import Link
 from dataplane.model import Key, Kind, NetworkType, Segment
 from dataplane.netlink.filter import number
 from dataplane.netlink.inheritance import TUNNELS, is_ours
@@ -24,7 +25,6 @@ from dataplane.netlink.names import (
 from dataplane.netlink.namespaces import Found
 from dataplane.netlink.nft import NETDEV, key_bytes
 from dataplane.netlink.places import Places
-from dataplane.netlink.rtnl import Link
 from dataplane.netlink.standing import ChainKey, ElementKey, Entries, Filter, Inside
 from dataplane.netlink.traces import (
     ChainTrace,

@@ -7,9 +7,9 @@ import socket
 import threading
 from collections.abc import Callable
 
-from dataplane.netlink.channel import ROUTE, Channel
-from dataplane.netlink.rtnl import DEL_LINK, NEW_LINK, Link, is_bridge_notice, link_of, list_links
-from dataplane.netlink.wire import messages
+from dataplane.kernel.channel import ROUTE, Channel
+from dataplane.kernel.rtnl import DEL_LINK, NEW_LINK, Link, is_bridge_notice, link_of, list_links
+from dataplane.kernel.wire import messages
 
 _LINK_GROUP = 1
 _BUFFER = 8 << 20

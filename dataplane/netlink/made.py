@@ -8,9 +8,9 @@ from typing import NamedTuple
 from dataplane.base import Batch, DataPlaneError, Leftover, Outcome, failed
 from dataplane.devices.maker import PortDevices
 from dataplane.devices.spec import ALIAS
+from dataplane.kernel.wire import KernelError
 from dataplane.model import Key, Kind, PortWanted
 from dataplane.netlink.links import Links
-from dataplane.netlink.wire import KernelError
 
 
 class MadeTrace(NamedTuple):

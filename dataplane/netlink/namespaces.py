@@ -8,11 +8,10 @@ import os
 import re
 import socket
 import threading
-from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
-from dataplane.netlink.channel import (
+from dataplane.kernel.channel import (
     ROUTE,
     Channel,
     bind_mount,
@@ -20,16 +19,12 @@ from dataplane.netlink.channel import (
     in_thread,
     listen_to,
     new_namespace,
-    unmount,
 )
+from dataplane.kernel.namespaces import DIRECTORY, LOOPBACK, look_into, namespace_alias, remove_namespace
+from dataplane.kernel.rtnl import link_of, list_links, set_alias
+from dataplane.kernel.wire import KernelError
 from dataplane.netlink.names import ALIAS, LEG_INSIDE
-from dataplane.netlink.rtnl import get_link, link_of, list_links, set_alias
-from dataplane.netlink.wire import KernelError
 
-T = TypeVar("T")
-
-_LOOPBACK = 1
-DIRECTORY = Path("/run/netns")
 _SETTINGS = {"ip_forward": 1, "icmp_ratelimit": 0}
 _OF_DEVICES = {
     "forwarding": 1,
@@ -129,7 +124,7 @@ class Namespace:
         _keep_settings()
         channel = Channel(ROUTE)
         try:
-            channel.demand([set_alias(_LOOPBACK, self.alias)])
+            channel.demand([set_alias(LOOPBACK, self.alias)])
             # Last: what has the name has the alias.
             bind_mount(own, str(self.path))
             return channel, os.open(own, os.O_RDONLY | os.O_CLOEXEC)
@@ -182,17 +177,6 @@ def _keep_settings() -> None:
         (_IPV4 / name).write_text(str(value))
 
 
-def remove_namespace(name: str) -> None:
-    """Raises OSError; what is not there is removed."""
-    path = DIRECTORY / name
-    try:
-        unmount(str(path))
-    except OSError as error:
-        if path.exists() and error.errno != 22:
-            raise
-    path.unlink(missing_ok=True)
-
-
 class Found(NamedTuple):
     """A namespace that is a router's: its alias, and the names of the legs in it."""
 
@@ -211,31 +195,10 @@ def namespaces(prefix: str) -> dict[str, Found]:
     return {name: one for name, one in found if one.alias.startswith(ALIAS)}
 
 
-def look_into(name: str, look: Callable[[Channel], T]) -> T:
-    """What `look` finds in the namespace with this name. The calling thread is in that namespace afterwards: see
-    channel.in_thread. Raises OSError, and what `look` raises."""
-    fd = os.open(DIRECTORY / name, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        enter_namespace(fd)
-    finally:
-        os.close(fd)
-    channel = Channel(ROUTE)
-    try:
-        return look(channel)
-    finally:
-        channel.close()
-
-
 def _look_into(name: str) -> Found:
     try:
         links = look_into(name, lambda channel: [link_of(message) for message in channel.dump(list_links())])
     except (OSError, KernelError):
         return Found("", ())
     legs = tuple(link.name for link in links if link.name.startswith(LEG_INSIDE))
-    return Found(next((link.alias for link in links if link.ifindex == _LOOPBACK), ""), legs)
-
-
-def namespace_alias(channel: Channel) -> str:
-    """The alias of the loopback device, empty if it has none. Raises OSError."""
-    (loopback,) = channel.look_up([get_link(_LOOPBACK)])
-    return link_of(loopback).alias if loopback is not None else ""
+    return Found(next((link.alias for link in links if link.ifindex == LOOPBACK), ""), legs)

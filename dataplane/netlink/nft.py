@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
-from dataplane.netlink.wire import CREATE, Request, attribute, be32, nested, text
+from dataplane.kernel.wire import CREATE, Request, attribute, be32, nested, text
 
 BRIDGE, NETDEV = 7, 5
 DROP, ACCEPT, JUMP, GOTO = 0, 1, -3, -4

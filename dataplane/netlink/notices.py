@@ -20,11 +20,12 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 
-from dataplane.netlink.channel import NETFILTER, ROUTE, listen_to
+from dataplane.kernel.channel import NETFILTER, ROUTE, listen_to
+from dataplane.kernel.namespaces import DIRECTORY
+from dataplane.kernel.wire import Message, attributes, chars, messages
 from dataplane.netlink.names import TABLE
-from dataplane.netlink.namespaces import DIRECTORY, Namespace
+from dataplane.netlink.namespaces import Namespace
 from dataplane.netlink.standing import ChainKey, ElementKey, EntryKey, elements_of
-from dataplane.netlink.wire import Message, attributes, chars, messages
 
 _NEIGHBORS, _FILTERS = 1 << 2, 1 << 6
 _GONE = 29

@@ -30,6 +30,8 @@ from dataplane.base import (
     pending,
 )
 from dataplane.devices.maker import PortDevices
+from dataplane.kernel.rtnl import Link
+from dataplane.kernel.wire import KernelError
 from dataplane.model import (
     DhcpWanted,
     Key,
@@ -58,12 +60,10 @@ from dataplane.netlink.notices import Notices, Suspicion
 from dataplane.netlink.objects import Objects
 from dataplane.netlink.population import Population
 from dataplane.netlink.render import only_items, port_items, router_items, subnet_items
-from dataplane.netlink.rtnl import Link
 from dataplane.netlink.settings import NetlinkSettings
 from dataplane.netlink.sockets import DHCP_REQUESTS, PacketSockets, send_frame
 from dataplane.netlink.unknown import UnknownTargets
 from dataplane.netlink.upkeep import Upkeep
-from dataplane.netlink.wire import KernelError
 from dataplane.netlink.wiring import Wiring
 
 _AGAIN_AFTER_S = 5.0

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from dataplane.addresses import Prefix, host_prefix
+from dataplane.kernel.rtnl import MAIN_TABLE
 from dataplane.model import (
     AddressPair,
     NeighborWanted,
@@ -34,7 +35,6 @@ from dataplane.netlink.items import (
 )
 from dataplane.netlink.names import host_number, mark_of
 from dataplane.netlink.nft import key_bytes
-from dataplane.netlink.rtnl import MAIN_TABLE
 
 
 def _in_subnet(set_name: str, mark: bytes, *parts: bytes) -> ElementItem:

@@ -13,14 +13,14 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from dataplane.addresses import Prefix
+from dataplane.kernel.channel import NETFILTER, ROUTE, Channel
+from dataplane.kernel.rtnl import Link, link_of, list_links
+from dataplane.kernel.wire import KernelError, Message, Request, attributes, chars, messages, text
 from dataplane.netlink.alike import read_alike
-from dataplane.netlink.channel import NETFILTER, ROUTE, Channel
 from dataplane.netlink.filter import SETS
 from dataplane.netlink.names import TABLE, hook_name, is_shared_chain
 from dataplane.netlink.nft import BRIDGE, NETDEV, SetShape, SetSpec, read_shape
-from dataplane.netlink.rtnl import Link, link_of, list_links
 from dataplane.netlink.tc import Way, list_filters, way_of
-from dataplane.netlink.wire import KernelError, Message, Request, attributes, chars, messages, text
 
 _GET_ADDRESS, _GET_ROUTE, _GET_NEIGHBOR, _GET_RULE = 22, 26, 30, 34
 _READ_WITHIN_S = 60.0

@@ -11,7 +11,7 @@ import struct
 from typing import NamedTuple
 
 from dataplane.addresses import format_address
-from dataplane.netlink.wire import CREATE, Message, Request, attribute, attributes, be32, chars, nested, text, u8
+from dataplane.kernel.wire import CREATE, Message, Request, attribute, attributes, be32, chars, nested, text, u8
 
 _NEW_QDISC, _NEW_FILTER, _DEL_FILTER, _GET_FILTER = 36, 44, 45, 46
 _CLSACT, _HANDLE, _INGRESS, _EGRESS = 0xFFFFFFF1, 0xFFFF0000, 0xFFFFFFF2, 0xFFFFFFF3

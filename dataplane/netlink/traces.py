@@ -7,11 +7,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from dataplane.addresses import Prefix, format_address, format_mac
-from dataplane.netlink import nft, rtnl
+from dataplane.kernel import rtnl
+from dataplane.kernel.wire import Request
+from dataplane.netlink import nft
 from dataplane.netlink.filter import SETS, SHARED_PRIORITY
 from dataplane.netlink.names import TABLE, port_chain
 from dataplane.netlink.standing import ElementKey
-from dataplane.netlink.wire import Request
 
 _MAC = 6
 

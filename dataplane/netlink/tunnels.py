@@ -7,9 +7,11 @@ import socket
 from collections.abc import Iterable
 from pathlib import Path
 
+from dataplane.kernel import rtnl
+from dataplane.kernel.channel import Channel
+from dataplane.kernel.wire import KernelError, Request
 from dataplane.model import NetworkType, Segment
-from dataplane.netlink import nft, rtnl
-from dataplane.netlink.channel import Channel
+from dataplane.netlink import nft
 from dataplane.netlink.filter import SETS, number
 from dataplane.netlink.filtering import FilterWork, elements_group
 from dataplane.netlink.geneve import Geneve
@@ -18,7 +20,6 @@ from dataplane.netlink.items import FloodItem, Item, SegmentItem
 from dataplane.netlink.names import ALIAS, TABLE, bridge_name, segment_id, tunnel_name
 from dataplane.netlink.places import SegmentDevices
 from dataplane.netlink.settings import NetlinkSettings
-from dataplane.netlink.wire import KernelError, Request
 
 _FORGET_WAYS = Path("/proc/sys/net/ipv4/route/flush")
 

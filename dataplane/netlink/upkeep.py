@@ -9,6 +9,9 @@ import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from dataplane.base import Drifted, Event, Leftover, Survey
+from dataplane.kernel.namespaces import remove_namespace
+from dataplane.kernel.rtnl import Link, delete_route, delete_rule
+from dataplane.kernel.wire import KernelError, Request
 from dataplane.model import Key
 from dataplane.netlink.audit import (
     Findings,
@@ -29,10 +32,9 @@ from dataplane.netlink.installer import Installer
 from dataplane.netlink.items import FloodItem, Item, LegItem, MacItem, SegmentItem, Value
 from dataplane.netlink.leftovers import Left, gone_with, hooks_of, leftovers, traces_of, vanished
 from dataplane.netlink.names import ALIAS, bridge_name, leg_name, segment_id, tunnel_name
-from dataplane.netlink.namespaces import namespaces, remove_namespace
+from dataplane.netlink.namespaces import namespaces
 from dataplane.netlink.notices import EVERY, Suspicion
 from dataplane.netlink.objects import SETS_OF_NEIGHBORS, Objects
-from dataplane.netlink.rtnl import Link, delete_route, delete_rule
 from dataplane.netlink.samples import Sampler, compare_one_by_one
 from dataplane.netlink.standing import ElementKey, Entries, EntryKey, elements_of, read_inside
 from dataplane.netlink.traces import (
@@ -47,7 +49,6 @@ from dataplane.netlink.traces import (
     removal_of,
 )
 from dataplane.netlink.wanted import Wanted
-from dataplane.netlink.wire import KernelError, Request
 
 _ROUNDS = 3
 _EXAMPLES = 5

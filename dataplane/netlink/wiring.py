@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataplane.devices.maker import PortDevices
+from dataplane.kernel.rtnl import Link
 from dataplane.model import PortWanted
 from dataplane.netlink.links import Links
-from dataplane.netlink.rtnl import Link
 
 
 class Wiring:

@@ -12,8 +12,8 @@ from concurrent.futures import TimeoutError as FutureTimeout
 
 from dataplane.devices.maker import Made, PortDevices
 from dataplane.devices.settings import DeviceSettings
+from dataplane.kernel.wire import KernelError
 from dataplane.model import PortWanted
-from dataplane.netlink.wire import KernelError
 from dataplane.ovs.ovsdb import Device, Ovsdb, OvsdbError
 
 MADE = "aca-made"

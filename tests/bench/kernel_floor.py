@@ -13,10 +13,10 @@ from unittest import mock
 
 from dataplane.devices.requests import add_pair, delete_devices, furnish
 from dataplane.devices.spec import DeviceSpec
-from dataplane.netlink import rtnl
-from dataplane.netlink.channel import ROUTE, bind_mount, new_namespace
-from dataplane.netlink.namespaces import DIRECTORY, remove_namespace
-from dataplane.netlink.wire import ACK, DUMP, ERROR, Request, answer_of, encode, messages
+from dataplane.kernel import rtnl
+from dataplane.kernel.channel import ROUTE, bind_mount, new_namespace
+from dataplane.kernel.namespaces import DIRECTORY, remove_namespace
+from dataplane.kernel.wire import ACK, DUMP, ERROR, Request, answer_of, encode, messages
 from tests.bench.figures import BenchError
 from tests.lab.netns import Namespace
 
@@ -116,7 +116,7 @@ def recorded() -> Iterator[Recording]:
             recording.sent.append((self.proto, bytes(data)))
             return super().send(data, flags)
 
-    with mock.patch("dataplane.netlink.channel.socket.socket", Socket):
+    with mock.patch("dataplane.kernel.channel.socket.socket", Socket):
         yield recording
 
 

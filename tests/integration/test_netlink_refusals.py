@@ -9,10 +9,10 @@ from dataclasses import replace
 import pytest
 
 from dataplane.base import Batch, DevicesChanged, Event, Status
+from dataplane.kernel.channel import Channel
+from dataplane.kernel.wire import KernelError, Request
 from dataplane.model import FixedIp, Key, Kind
-from dataplane.netlink.channel import Channel
 from dataplane.netlink.names import bridge_name, leg_name, namespace_name, tunnel_name
-from dataplane.netlink.wire import KernelError, Request
 from tests.integration.netlink_host import (
     BLUE,
     PORT,

@@ -9,7 +9,7 @@ import pytest
 
 from dataplane.addresses import parse_address
 from dataplane.base import DataPlaneError, Drifted
-from dataplane.netlink import rtnl
+from dataplane.kernel import rtnl
 from dataplane.netlink.geneve import why_no_geneve
 from goalstate_proto import common_pb2
 from tests.conformance.network import Nic, Subnet, neighbor_state, port_state, subnet_state, v2

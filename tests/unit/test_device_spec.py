@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from dataplane.addresses import parse_address, parse_prefix
 from dataplane.devices.requests import Inside, furnish, refurnish
 from dataplane.devices.spec import DeviceSpec, device_names, namespace_name, spec_of
+from dataplane.kernel.rtnl import Link
 from dataplane.model import FixedIp, NetworkType, Port, PortWanted, Segment, Subnet, SubnetRef, SubnetWanted
-from dataplane.netlink.rtnl import Link
 
 SEGMENT = Segment(NetworkType.VXLAN, 7)
 MAC = bytes.fromhex("aabb00000001")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataplane.kernel.rtnl import Link, Vxlan
 from dataplane.model import Key, Kind, NetworkType, Segment
 from dataplane.netlink.filter import number
 from dataplane.netlink.items import LegItem, SegmentItem
@@ -9,7 +10,6 @@ from dataplane.netlink.leftovers import Gone, device_of_port, gone_with, item_of
 from dataplane.netlink.names import mark_of
 from dataplane.netlink.nft import key_bytes
 from dataplane.netlink.notices import Suspicion
-from dataplane.netlink.rtnl import Link, Vxlan
 from dataplane.netlink.standing import Entries
 from dataplane.netlink.traces import (
     About,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hypothesis.strategies as st
 from hypothesis import given, settings
 
+from dataplane.kernel.rtnl import add_remote_mac, delete_remote_mac, delete_remote_mac_requests, remote_mac_requests
 from dataplane.model import (
     FixedIp,
     Key,
@@ -26,7 +27,6 @@ from dataplane.netlink.nft import key_bytes
 from dataplane.netlink.objects import Objects
 from dataplane.netlink.population import Population
 from dataplane.netlink.render import neighbor_items
-from dataplane.netlink.rtnl import add_remote_mac, delete_remote_mac, delete_remote_mac_requests, remote_mac_requests
 
 SEGMENT = Segment(NetworkType.VXLAN, 7)
 REF = SubnetRef("blue", SEGMENT)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from dataplane.addresses import Prefix, parse_address, parse_mac, parse_prefix
+from dataplane.kernel.rtnl import MAIN_TABLE
 from dataplane.model import (
     AddressPair,
     FixedIp,
@@ -41,7 +42,6 @@ from dataplane.netlink.items import (
 from dataplane.netlink.names import host_number, mark_of
 from dataplane.netlink.nft import key_bytes
 from dataplane.netlink.render import neighbor_items, only_items, port_items, router_items, subnet_items
-from dataplane.netlink.rtnl import MAIN_TABLE
 
 SEGMENT = Segment(NetworkType.VXLAN, 4097)
 HOST = parse_address("172.16.0.2")

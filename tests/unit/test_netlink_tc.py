@@ -9,14 +9,15 @@ import struct
 import pytest
 
 from dataplane.addresses import parse_address
+from dataplane.kernel import rtnl
+from dataplane.kernel.wire import KernelError, Message, Request, attributes
 from dataplane.model import NetworkType, Segment
-from dataplane.netlink import geneve, rtnl, tc
+from dataplane.netlink import geneve, tc
 from dataplane.netlink.audit import Findings, compare_sending
 from dataplane.netlink.items import FloodItem, SegmentItem
 from dataplane.netlink.names import host_number
 from dataplane.netlink.places import Places, SegmentDevices
 from dataplane.netlink.settings import NetlinkSettings
-from dataplane.netlink.wire import KernelError, Message, Request, attributes
 
 LOCAL, HOST = parse_address("172.16.0.1"), parse_address("172.16.0.2")
 LOCAL6, HOST6 = parse_address("fd00::1"), parse_address("fd00::2")

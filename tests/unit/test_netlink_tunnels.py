@@ -7,14 +7,14 @@ from dataclasses import replace
 from typing import cast
 
 from dataplane.addresses import parse_address
+from dataplane.kernel.channel import Channel
+from dataplane.kernel.wire import KernelError, Request
 from dataplane.model import NetworkType, Segment
-from dataplane.netlink.channel import Channel
 from dataplane.netlink.filtering import FilterWork
 from dataplane.netlink.items import FloodItem
 from dataplane.netlink.places import SegmentDevices
 from dataplane.netlink.settings import NetlinkSettings
 from dataplane.netlink.tunnels import Tunnels
-from dataplane.netlink.wire import KernelError, Request
 
 OLD, NEW, HOST = (parse_address(text) for text in ("192.0.2.1", "192.0.2.2", "192.0.2.99"))
 VXLAN, GENEVE = Segment(NetworkType.VXLAN, 5), Segment(NetworkType.GENEVE, 6)

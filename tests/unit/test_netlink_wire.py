@@ -6,10 +6,7 @@ import struct
 
 import pytest
 
-from dataplane.model import NetworkType, Segment
-from dataplane.netlink import nft
-from dataplane.netlink.names import mark_of, namespace_name, tunnel_name
-from dataplane.netlink.wire import (
+from dataplane.kernel.wire import (
     ACK_TLVS,
     CAPPED,
     ERROR,
@@ -25,6 +22,9 @@ from dataplane.netlink.wire import (
     nested,
     text,
 )
+from dataplane.model import NetworkType, Segment
+from dataplane.netlink import nft
+from dataplane.netlink.names import mark_of, namespace_name, tunnel_name
 
 
 @pytest.mark.parametrize("size", range(9))

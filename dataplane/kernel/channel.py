@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final, TypeVar
 
-from dataplane.netlink.wire import (
+from dataplane.kernel.wire import (
     ACK,
     DONE,
     DUMP,

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from dataplane.addresses import Prefix, format_address, format_mac
-from dataplane.netlink.wire import (
+from dataplane.kernel.wire import (
     APPEND,
     CREATE,
     EXCL,
