@@ -55,11 +55,11 @@ class Unanswered(MizarError):  # noqa: N818
         self.procedure, self.sent = procedure, sent
 
 
-class Lost(MizarError):  # noqa: N818
+class Lost(Unanswered):
     """The daemon cannot be reached, or is no longer the one that was: what it held may be gone."""
 
 
-class Closed(MizarError):  # noqa: N818
+class Closed(Unanswered):
     """The client was closed."""
 
 

@@ -1,4 +1,4 @@
-"""Bounds of the transit daemon's interface and of what it keeps; the client refuses what is over one of the first group."""
+"""Bounds of the transit daemon: what the client refuses to go over, and what the daemon keeps at most."""
 
 from typing import Final
 
