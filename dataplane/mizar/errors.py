@@ -52,7 +52,7 @@ class Unanswered(MizarError):  # noqa: N818
 
     def __init__(self, procedure: str, reason: str, *, sent: bool) -> None:
         super().__init__(f"{procedure}: {reason}; " + ("it may have been done" if sent else "not sent"))
-        self.procedure, self.sent = procedure, sent
+        self.procedure, self.reason, self.sent = procedure, reason, sent
 
 
 class Lost(Unanswered):
