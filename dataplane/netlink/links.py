@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataplane.kernel.channel import ROUTE, Channel
 from dataplane.kernel.rtnl import DEL_LINK, NEW_LINK, Link, is_bridge_notice, link_of, list_links
 from dataplane.kernel.wire import messages
+from dataplane.netlink.precedence import Precedence
 
 _LINK_GROUP = 1
 _BUFFER = 8 << 20
@@ -21,10 +22,14 @@ class Links:
     with the index of a bridge port whose settings may have changed."""
 
     def __init__(
-        self, changed: Callable[[Link | None, Link | None], None], stirred: Callable[[int], None] = lambda _: None
+        self,
+        changed: Callable[[Link | None, Link | None], None],
+        stirred: Callable[[int], None],
+        precedence: Precedence,
     ) -> None:
         self._changed = changed
         self._stirred = stirred
+        self._precedence = precedence
         self._lock = threading.Lock()
         self._by_index: dict[int, Link] = {}
         self._by_name: dict[str, Link] = {}
@@ -97,6 +102,8 @@ class Links:
         assert self._socket is not None
         while not self._closing.is_set():
             try:
+                self._socket.recv(1, socket.MSG_PEEK)
+                self._precedence.give_way(self._closing)
                 data = self._socket.recv(1 << 18)
             except TimeoutError:
                 continue

@@ -59,6 +59,7 @@ from dataplane.netlink.nft import key_bytes
 from dataplane.netlink.notices import Notices, Suspicion
 from dataplane.netlink.objects import Objects
 from dataplane.netlink.population import Population
+from dataplane.netlink.precedence import Precedence
 from dataplane.netlink.render import only_items, port_items, router_items, subnet_items
 from dataplane.netlink.settings import NetlinkSettings
 from dataplane.netlink.sockets import DHCP_REQUESTS, PacketSockets, send_frame
@@ -84,7 +85,8 @@ class NetlinkDataPlane(DataPlane):
         self._population = Population()
         self._neighbors = NeighborBook(self._book, self._population)
         self._objects = Objects(self._book, self._neighbors)
-        self._links = Links(self._on_link, self._on_port_setting)
+        self._precedence = Precedence()
+        self._links = Links(self._on_link, self._on_port_setting, self._precedence)
         own_devices = PortDevices(settings.devices)
         self._wiring = Wiring(self._links, own_devices)
         self._made = MadeDevices(own_devices, self._links)
@@ -109,6 +111,7 @@ class NetlinkDataPlane(DataPlane):
         self._listener = listener
         self._sockets.start()
         self._unknown.start()
+        self._made.open()
         self._starter.start()
 
     def close(self) -> None:
@@ -118,6 +121,7 @@ class NetlinkDataPlane(DataPlane):
         self._sockets.close()
         self._unknown.close()
         self._links.close()
+        self._made.close()
         if self._notices is not None:
             self._notices.close()
         # What is in hand ends at its next request; it is not waited for longer than that.
@@ -131,7 +135,7 @@ class NetlinkDataPlane(DataPlane):
     def _bring_up(self) -> None:
         while not self._closing.is_set():
             installer: Installer | None = None
-            notices = Notices(self._on_suspicion)
+            notices = Notices(self._on_suspicion, self._precedence)
             try:
                 installer = Installer(self._settings, notices)
                 installer.prepare()
@@ -158,6 +162,10 @@ class NetlinkDataPlane(DataPlane):
     # -- programming --------------------------------------------------------------------------------------------
 
     def apply(self, batches: Sequence[Batch]) -> Applied:
+        with self._precedence.first():
+            return self._apply(batches)
+
+    def _apply(self, batches: Sequence[Batch]) -> Applied:
         started = time.perf_counter()
         problems: dict[Key, Outcome] = {}
         if self._installer is None:
