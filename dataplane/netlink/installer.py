@@ -105,10 +105,11 @@ class Installer:
         self._notices.open(self._filter.number)
         self._filter.transact([*older, *static_requests()])
         self._hooks.prepare()
-        self._rules = self.reader.chains().rules
+        chains = self.reader.chains()
+        self._rules = chains.rules
         self._inherited = read_inheritance(self.reader, self._settings.namespace_prefix)
         self._tunnels.inherit(self._inherited)
-        self._hooks.inherit(self._inherited.elements)
+        self._hooks.inherit(self._inherited.elements, chains.uses)
 
     @property
     def settings(self) -> NetlinkSettings:
@@ -456,7 +457,7 @@ class Installer:
         for item, tap in taps:
             if isinstance(item, TapItem) and isinstance(tap, Tap):
                 self._hooks.unhook(item.ifindex, tap.name)
-                groups.append(Group([item], without_chain(item.ifindex)))
+                groups.append(Group([item], self._hooks.take_own(item.ifindex)))
         return groups
 
     def _filter_removals(self, removed: Iterable[Change]) -> list[Group]:

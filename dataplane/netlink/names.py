@@ -48,8 +48,11 @@ def namespace_name(prefix: str, router_id: str) -> str:
     return prefix + _digits(router_id)
 
 
+OWN_CHAIN = "port-"
+
+
 def port_chain(index: int) -> str:
-    return f"port-{index}"
+    return f"{OWN_CHAIN}{index}"
 
 
 def layout_chain(layout: int | str) -> str:
