@@ -62,6 +62,11 @@ class Hooks:
             if name in OF_PORTS:
                 self._inherited.setdefault(key[:4], []).append((name, key))
 
+    @property
+    def inherits(self) -> bool:
+        """Whether any device is left for `take_inherited`."""
+        return bool(self._inherited)
+
     def take_inherited(self, index: int) -> list[ElementKey]:
         """Those of a device, the first time it is asked: whatever the port is not to say any more must go with the
         first that this agent makes of it."""

@@ -44,12 +44,13 @@ from dataplane.model import (
     Wanted,
 )
 from dataplane.netlink.asking import asking
-from dataplane.netlink.book import Book, Change
+from dataplane.netlink.book import Book
 from dataplane.netlink.crowd import add_neighbors, remove_neighbors, tunnels_of
+from dataplane.netlink.delivery import Delivery
 from dataplane.netlink.filter import number
 from dataplane.netlink.geneve import why_no_geneve
 from dataplane.netlink.installer import Installer
-from dataplane.netlink.items import ElementItem, FloodItem, Item, Items
+from dataplane.netlink.items import ElementItem, FloodItem, Items
 from dataplane.netlink.layout import LayoutError
 from dataplane.netlink.links import Links
 from dataplane.netlink.made import MadeDevices, MadeTrace
@@ -69,6 +70,7 @@ from dataplane.netlink.wiring import Wiring
 
 _AGAIN_AFTER_S = 5.0
 _CLOSE_WAIT_S = 0.5
+_PORTS_AT_ONCE = 40
 _TUNNELS = frozenset({NetworkType.VXLAN, NetworkType.GENEVE})
 _log = logging.getLogger(__name__)
 _T = TypeVar("_T")
@@ -85,6 +87,7 @@ class NetlinkDataPlane(DataPlane):
         self._population = Population()
         self._neighbors = NeighborBook(self._book, self._population)
         self._objects = Objects(self._book, self._neighbors)
+        self._delivery = Delivery(self._book, self._objects, self._put_off)
         self._precedence = Precedence()
         self._links = Links(self._on_link, self._on_port_setting, self._precedence)
         own_devices = PortDevices(settings.devices)
@@ -182,15 +185,19 @@ class NetlinkDataPlane(DataPlane):
                     if batch.kind is Kind.NEIGHBOR:
                         self._take_neighbors(batch, problems)
                         continue
-                    for wanted in batch.upserts:
+                    for count, wanted in enumerate(batch.upserts, 1):
                         problem = self._upsert(wanted)
                         if problem is not None:
                             problems[Key(batch.kind, wanted.id)] = problem
+                        if batch.kind is Kind.PORT and count % _PORTS_AT_ONCE == 0:
+                            # While the kernel has these, the next are made ready.
+                            self._derive()
+                            self._delivery.begin(installer, problems)
                     for resource_id in (*batch.removals, *batch.withheld):
                         self._remove(batch.kind, resource_id)
                 self._derive()
                 self._remove_neighbors(installer)
-                self._install(installer, problems)
+                self._delivery.install(installer, problems)
                 self._add_neighbors(installer, problems)
                 self._dismiss([Key(batch.kind, name) for batch in batches for name in batch.removals], problems)
                 self._unknown.listen()
@@ -207,31 +214,6 @@ class NetlinkDataPlane(DataPlane):
             problems.update((key, failed(f"not removed: {problem}")) for key in removed)
 
     # -- objects
-
-    def _install(self, installer: Installer, problems: dict[Key, Outcome]) -> None:
-        """Do what the book says is missing; what the kernel refuses becomes the outcome of whoever wants it."""
-        self._carry_out(self._book.take_evictions(), installer, problems)
-        self._carry_out(self._book.take_changes(), installer, problems)
-
-    def _carry_out(self, changes: Sequence[Change], installer: Installer, problems: dict[Key, Outcome]) -> None:
-        if not changes:
-            return
-        refused: Mapping[Item, str] = {change.item: "" for change in changes}
-        try:
-            refused = installer.apply(changes)
-        except BaseException:
-            self._put_off(owner for change in changes for owner in self._objects.owners(change.item))
-            raise
-        finally:
-            self._book.done(changes, refused)
-        for item, why in refused.items():
-            owners = self._objects.owners(item)
-            if not owners:
-                _log.warning("not removed: %s", why)
-            for owner in owners:
-                problems.setdefault(owner, failed(why))
-            # Nobody is told of what is derived, to ask for it again.
-            self._put_off(owner for owner in owners if owner.id.startswith("/"))
 
     def _put_off(self, owners: Iterable[Key]) -> None:
         if self._upkeep is not None:
@@ -322,7 +304,7 @@ class NetlinkDataPlane(DataPlane):
         if refused:
             self._neighbors.not_installed(refused)
             self._derive()
-            self._install(installer, problems)
+            self._delivery.install(installer, problems)
 
     # -- ports
 
@@ -465,7 +447,7 @@ class NetlinkDataPlane(DataPlane):
     def _put_back(self) -> Collection[Key]:
         problems: dict[Key, Outcome] = {}
         if self._installer is not None:
-            self._install(self._installer, problems)
+            self._delivery.install(self._installer, problems)
             self._unknown.listen()
         return problems.keys()
 
