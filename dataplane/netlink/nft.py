@@ -49,6 +49,11 @@ def key_bytes(*parts: bytes) -> bytes:
     return b"".join([part + _PADDING[len(part) & 3] for part in parts])
 
 
+def mac_key(first: bytes, mac: bytes) -> bytes:
+    """key_bytes() of 4 bytes and a MAC."""
+    return first + mac + b"\0\0"
+
+
 # -- expressions
 #
 # A port has a dozen rules of some hundred parts, nearly all of them equal among ports: parts are remembered.

@@ -70,7 +70,8 @@ from dataplane.netlink.wiring import Wiring
 
 _AGAIN_AFTER_S = 5.0
 _CLOSE_WAIT_S = 0.5
-_PORTS_AT_ONCE = 40
+_PORTS_FIRST, _PORTS_AT_ONCE = 16, 40
+"""Ports that are made ready before the kernel begins, and at a time while it is busy with others."""
 _TUNNELS = frozenset({NetworkType.VXLAN, NetworkType.GENEVE})
 _log = logging.getLogger(__name__)
 _T = TypeVar("_T")
@@ -189,7 +190,7 @@ class NetlinkDataPlane(DataPlane):
                         problem = self._upsert(wanted)
                         if problem is not None:
                             problems[Key(batch.kind, wanted.id)] = problem
-                        if batch.kind is Kind.PORT and count % _PORTS_AT_ONCE == 0:
+                        if batch.kind is Kind.PORT and count % _PORTS_AT_ONCE == _PORTS_FIRST:
                             # While the kernel has these, the next are made ready.
                             self._derive()
                             self._delivery.begin(installer, problems)
