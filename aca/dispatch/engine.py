@@ -418,6 +418,7 @@ class Engine:
     def _become_ready(self) -> None:
         log.info("data plane ready")
         self._ready, self._why_not_ready, self._since = True, "", time.time()
+        self._upkeep.ready(time.monotonic())
         self._state.mark_all()
         self._plan()
         self._pool.resume()
