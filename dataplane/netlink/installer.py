@@ -53,7 +53,7 @@ from dataplane.netlink.tunnels import Tunnels
 _LEG_MTU = 9000
 _FEW = 200
 """Changes whose notices are worth hearing."""
-_MANY_PORTS = 16
+_MANY_PORTS = 12
 _JOIN_TIMEOUT_S = 60.0
 
 

@@ -70,8 +70,8 @@ from dataplane.netlink.wiring import Wiring
 
 _AGAIN_AFTER_S = 5.0
 _CLOSE_WAIT_S = 0.5
-_PORTS_FIRST, _PORTS_AT_ONCE = 16, 40
-"""Ports that are made ready before the kernel begins, and at a time while it is busy with others."""
+_PORTS_FIRST, _PORTS_MOST = 16, 64
+"""Ports that are made ready before the kernel begins, and at most at a time while it is busy with others."""
 _TUNNELS = frozenset({NetworkType.VXLAN, NetworkType.GENEVE})
 _log = logging.getLogger(__name__)
 _T = TypeVar("_T")
@@ -186,14 +186,17 @@ class NetlinkDataPlane(DataPlane):
                     if batch.kind is Kind.NEIGHBOR:
                         self._take_neighbors(batch, problems)
                         continue
+                    begin_at, growing = (_PORTS_FIRST if batch.kind is Kind.PORT else 0), _PORTS_FIRST
                     for count, wanted in enumerate(batch.upserts, 1):
                         problem = self._upsert(wanted)
                         if problem is not None:
                             problems[Key(batch.kind, wanted.id)] = problem
-                        if batch.kind is Kind.PORT and count % _PORTS_AT_ONCE == _PORTS_FIRST:
+                        if count == begin_at:
                             # While the kernel has these, the next are made ready.
                             self._derive()
                             self._delivery.begin(installer, problems)
+                            growing = min(growing * 4 // 3, _PORTS_MOST)
+                            begin_at += growing
                     for resource_id in (*batch.removals, *batch.withheld):
                         self._remove(batch.kind, resource_id)
                 self._derive()
