@@ -11,6 +11,7 @@ import fcntl
 import os
 import struct
 from collections.abc import Collection, Iterable, Mapping
+from pathlib import Path
 
 from dataplane.devices.requests import Inside, inside_of, list_addresses, list_routes
 from dataplane.devices.spares import Bare, Spares, bare_namespace
@@ -66,7 +67,7 @@ def open_places(names: Mapping[str, str], spares: Spares) -> dict[str, Place | O
     """
     opened: dict[str, Place | OSError] = {}
     for name, mark in names.items():
-        bare = None if (DIRECTORY / name).exists() else spares.take()
+        bare = None if place_exists(name) else spares.take()
         if bare is not None:
             try:
                 opened[name] = _named(bare, name, mark)
@@ -133,9 +134,8 @@ def _named(bare: Bare, name: str, mark: str) -> Place:
         refused = bare.channel.submit([set_alias(LOOPBACK, mark)])
         if refused:
             raise OSError(refused[0].code, str(refused[0]))
-        DIRECTORY.mkdir(parents=True, exist_ok=True)
         path = DIRECTORY / name
-        path.touch(mode=0o444, exist_ok=False)
+        _new_file(path)
         try:
             bind_mount(f"/proc/self/fd/{bare.fd}", str(path))
         except OSError:
@@ -145,6 +145,15 @@ def _named(bare: Bare, name: str, mark: str) -> Place:
         bare.close()
         raise
     return Place(name, *bare, made=True)
+
+
+def _new_file(path: Path) -> None:
+    """Raises FileExistsError, OSError."""
+    try:
+        path.touch(0o444, exist_ok=False)
+    except FileNotFoundError:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch(0o444, exist_ok=False)
 
 
 def _remove(name: str, mark: str) -> OSError | None:
