@@ -40,22 +40,24 @@ class FilterChanges:
         sets: dict[str, _OfSet] = {}
         for item, before, after in added:
             if isinstance(item, ElementItem):
-                name = item.set_name
-                key = item.key if item.device is None else places.key_of(item)
-                if key is None:
-                    failed[item] = "the device it is about is not there"
-                    continue
+                name, key, device, _ = item
+                if device is not None:
+                    whole = places.key_of(item)
+                    if whole is None:
+                        failed[item] = "the device it is about is not there"
+                        continue
+                    key = whole
                 of_set = sets.get(name)
                 if of_set is None:
                     of_set = sets[name] = _OfSet()
-                data = data_of(after)
+                data = after if isinstance(after, bytes) else b""
                 stands = standing.pop((name, key), None) if standing else None
-                if stands is not None and before is NOTHING:
-                    if stands == data:
-                        continue
-                    of_set.gone.append((key, stands))
-                elif before is not NOTHING:
+                if before is not NOTHING:
                     of_set.gone.append((key, data_of(before)))
+                elif stands == data:
+                    continue
+                elif stands is not None:
+                    of_set.gone.append((key, stands))
                 of_set.new.append((key, data))
                 of_set.items.append(item)
             elif isinstance(item, TapItem) and isinstance(after, Tap):
