@@ -51,6 +51,7 @@ class Delivery:
             refused = installer.apply(changes)
         except BaseException:
             self._put_off(owner for change in changes for owner in self._objects.owners(change.item))
+            self._book.distrust(installer.settle())
             raise
         finally:
             self._book.done(changes, refused)

@@ -5,9 +5,8 @@ from __future__ import annotations
 import socket
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as FutureTimeout
-from concurrent.futures import wait as wait_for
 from contextlib import AbstractContextManager, nullcontext
 
 from dataplane.kernel import rtnl
@@ -80,6 +79,7 @@ class Installer:
         self._entries = EntryWork(self._tunnels, self._legs)
         self._joiner = ThreadPoolExecutor(1, thread_name_prefix="netlink-join")
         self._joining: list[tuple[list[Change], Future[Failed]]] = []
+        self._late: Failed = {}
 
     def close(self) -> None:
         """What is installed stays."""
@@ -183,15 +183,19 @@ class Installer:
 
     def settle(self) -> dict[Item, str]:
         """Wait for what goes on; returns what of it failed and why, by object."""
-        late: Failed = {}
+        self._await_joining()
+        late, self._late = self._late, {}
+        return late
+
+    def _await_joining(self) -> None:
         joining, self._joining = self._joining, []
         for joined, future in joining:
             try:
-                late.update(future.result(_JOIN_TIMEOUT_S))
-            except (OSError, FutureTimeout) as problem:
-                late.update((change.item, f"the kernel does not answer: {problem}") for change in joined)
+                late = future.result(_JOIN_TIMEOUT_S)
+            except (OSError, FutureTimeout, CancelledError) as problem:
+                late = {change.item: f"the kernel does not answer: {problem!r}" for change in joined}
             self._unhook_failed(joined, late)
-        return late
+            self._late.update(late)
 
     def _apply(self, changes: Sequence[Change]) -> dict[Item, str]:
         self._failed = {}
@@ -214,10 +218,9 @@ class Installer:
         return self._failed
 
     def _remove(self, removed: Mapping[type, Sequence[Change]], taps: Sequence[Change]) -> None:
-        for _, future in self._joining:
-            wait_for([future], _JOIN_TIMEOUT_S)
+        self._await_joining()
         self._in_routers([*removed[RouteItem], *removed[RuleItem]])
-        macs = without_moved(removed[MacItem], taps, self._failed)
+        macs = without_moved(removed[MacItem], taps, self._failed | self._late)
         self._do(self._route, self._entries.forwarding([*macs, *removed[FloodItem]], self._failed))
         self._do(self._route, self._entries.leaving(removed[TapItem]))
         self._filter_all(self._changes.removals([*removed[TapItem], *removed[ElementItem]]))
@@ -233,7 +236,11 @@ class Installer:
             self._do(self._route, work)
             self._unhook_failed(taps, self._failed)
         else:
-            self._joining.append(([*taps, *macs], self._joiner.submit(_submit, self._route, work)))
+            try:
+                future = self._joiner.submit(_submit, self._route, work)
+            except RuntimeError as closed:
+                raise OSError("the data plane is closing") from closed
+            self._joining.append(([*taps, *macs], future))
 
     def _unhook_failed(self, taps: Iterable[Change], refused: Failed) -> None:
         """A port that the bridge refuses keeps no chain."""
