@@ -54,7 +54,7 @@ log = structlog.get_logger(__name__)
 FORMAT_V1 = 101
 FORMAT_V2 = 102
 _MAX_REFUSALS_LOGGED = 20
-_MAX_UNSAID, _SAY_AFTER_S = 16, 0.01
+_MAX_UNSAID, _SAY_AFTER_S = 16, 0.05
 
 
 class EngineClosed(Exception):  # noqa: N818 - a state, not an error of the caller
