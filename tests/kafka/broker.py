@@ -25,7 +25,8 @@ JVM = (
     *("-XX:MaxMetaspaceSize=128m", "-XX:MaxDirectMemorySize=256m", "-Djava.awt.headless=true"),
     *("-Dorg.slf4j.simpleLogger.showDateTime=true", "-Dorg.slf4j.simpleLogger.dateTimeFormat=HH:mm:ss.SSS"),
     "-Dorg.slf4j.simpleLogger.showShortLogName=true",
-    *("-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-Dorg.slf4j.simpleLogger.log.kafka.server.KafkaRaftServer=info"),
+    "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
+    "-Dorg.slf4j.simpleLogger.log.kafka.server.KafkaRaftServer=info",
 )
 
 

@@ -234,8 +234,8 @@ class Brokers:
                 refused.append(str(error))
 
         for record in records:
-            place = {} if record.partition is None else {"partition": record.partition}
-            headers = list(record.headers)
+            place: dict[str, Any] = {} if record.partition is None else {"partition": record.partition}
+            headers: list[Any] = list(record.headers)
             while True:
                 try:
                     self._producer.produce(

@@ -103,6 +103,7 @@ def test_who_may_do_what(secure_kafka: Brokers) -> None:
     assert expired is not None and expired.code() == KafkaError._SSL and "certificate" in expired.str()
 
     login = {"security_protocol": "SASL_SSL", "sasl_mechanism": SCRAM, "sasl_username": USER}
+    secure_kafka.allow(USER, AclOperation.READ, ResourceType.GROUP, "guards")
     wrong = first_error(secure_kafka, SCRAM_TLS, **login, sasl_password="wrong")
     assert wrong is not None and wrong.code() == KafkaError._AUTHENTICATION
     denied = first_error(secure_kafka, SCRAM_TLS, **login, sasl_password=PASSWORD)
