@@ -4,11 +4,12 @@ import os
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
 import pytest
-from confluent_kafka import Consumer, KafkaError, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AclOperation, ResourceType
 
 from tests.kafka.brokers import Brokers, Produced
@@ -34,7 +35,7 @@ def values(brokers: Brokers, topic: str) -> list[bytes]:
 
 
 def first_error(brokers: Brokers, listener: str, **settings: object) -> KafkaError | None:
-    """What the first poll of a topic "guarded" says that says anything; None if that is a record."""
+    """The first error in reading the topic "guarded"; None if there is a record first."""
     ca = {"ssl.ca.location": str(authority_file(brokers.directory.parent))}
     errors: list[KafkaError] = []
     dotted = {name.replace("_", "."): value for name, value in settings.items()}
@@ -48,6 +49,11 @@ def first_error(brokers: Brokers, listener: str, **settings: object) -> KafkaErr
             message = consumer.poll(0.1)
             if message is not None:
                 found.append(message.error())
+            elif not errors:
+                # Of a topic that we may not see, polling says nothing.
+                with suppress(KafkaException):
+                    denied = consumer.list_topics("guarded", timeout=1.0).topics["guarded"].error
+                    errors.extend([denied] if denied else [])
             return bool(found or errors)
 
         wait_until(polled, 20.0, "a record or an error")
