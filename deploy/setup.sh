@@ -27,8 +27,7 @@ for argument in "$@"; do
     esac
 done
 if [ -n "$with_ovs" ]; then packages+=(openvswitch-switch); fi
-# Java first: else Maven would bring a larger one.
-if [ -n "$with_kafka" ]; then packages+=(openssl ca-certificates openjdk-17-jre-headless maven); fi
+if [ -n "$with_kafka" ]; then packages+=(openssl ca-certificates java maven); fi
 
 clean_up() {
     if [ -n "$policy_is_ours" ]; then rm -f "$policy"; fi
@@ -58,8 +57,22 @@ install_packages() {
         apt_get 300 update -qq
         apt_updated=yes
     fi
-    say "installing $*"
-    apt_get 900 install -qq --no-install-recommends "$@" >/dev/null
+    local package names=()
+    for package in "$@"; do
+        if [ "$package" = java ]; then package=$(java_package); fi
+        names+=("$package")
+    done
+    say "installing ${names[*]}"
+    apt_get 900 install -qq --no-install-recommends "${names[@]}" >/dev/null
+}
+
+# Prints the oldest Java that will do and that is to be had here; without it Maven would bring a larger one.
+java_package() {
+    local version
+    for version in 17 21 25; do
+        if apt-cache show "openjdk-$version-jre-headless" >/dev/null 2>&1; then break; fi
+    done
+    printf 'openjdk-%s-jre-headless\n' "$version"
 }
 
 apt_get() { # SECONDS ARGUMENT...
@@ -83,8 +96,11 @@ is_installed() { # PACKAGE
     case $1 in
     # May have been built from source.
     openvswitch-switch) if has_commands ovs-vswitchd ovsdb-server ovsdb-tool ovs-vsctl ovs-ofctl; then return; fi ;;
-    # Any later one will do, whoever made it.
-    openjdk-17-jre-headless) if has_java; then return; fi ;;
+    # May have come from elsewhere; java is no package, see java_package.
+    java)
+        has_java
+        return
+        ;;
     maven) if has_commands mvn; then return; fi ;;
     esac
     [ "$(dpkg-query -W -f '${Status}' "$1" 2>/dev/null)" = "install ok installed" ]
