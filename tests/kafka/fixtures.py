@@ -45,7 +45,7 @@ def secure_kafka(broker_underlay: BrokerUnderlay, tmp_path_factory: pytest.TempP
 
 
 @pytest.fixture
-def kafka_lab(lab: Lab, broker_underlay: BrokerUnderlay) -> Lab:
+def kafka_lab(lab: Lab, broker_underlay: BrokerUnderlay) -> Iterator[Lab]:
     """An empty lab for one test, whose hosts reach the brokers."""
-    broker_underlay.join(lab)
-    return lab
+    with broker_underlay.joined(lab):
+        yield lab
