@@ -210,11 +210,14 @@ class Brokers:
         """Delete a topic and wait until it is gone."""
         finish(self.admin.delete_topics([topic], operation_timeout=ADMIN_TIMEOUT))
         wait_until(lambda: topic not in self.admin.list_topics(timeout=5.0).topics, ADMIN_TIMEOUT, f"no {topic}")
+        # What it knows of topics is old.
+        self._producer = None
 
     def grow(self, topic: str, partitions: int) -> None:
         """Raise the number of a topic's partitions."""
         finish(self.admin.create_partitions([NewPartitions(topic, partitions)], operation_timeout=ADMIN_TIMEOUT))
         self._wait_partitions(topic, partitions)
+        self._producer = None
 
     def configure(self, topic: str, **settings: str) -> None:
         """Set a topic's settings, names as for create(); what is not named returns to its default."""
@@ -225,8 +228,8 @@ class Brokers:
 
     def produce(self, topic: str, records: Iterable[Produced], within: float = 60.0) -> None:
         """Write records in order and return when all are on every replica. Raises LabError."""
-        if self._producer is None:
-            self._producer = self.place.call(lambda: self.producer())
+        producer = self._producer or self.place.call(self.producer)
+        self._producer = producer
         refused: list[str] = []
 
         def written(error: Any, _: Any) -> None:
@@ -238,14 +241,12 @@ class Brokers:
             headers: list[Any] = list(record.headers)
             while True:
                 try:
-                    self._producer.produce(
-                        topic, record.value, record.key, headers=headers, on_delivery=written, **place
-                    )
+                    producer.produce(topic, record.value, record.key, headers=headers, on_delivery=written, **place)
                     break
                 except BufferError:
-                    self._producer.poll(0.1)
-            self._producer.poll(0)
-        left = self._producer.flush(within)
+                    producer.poll(0.1)
+            producer.poll(0)
+        left = producer.flush(within)
         if left or refused:
             raise LabError(f"{topic}: {left} records not written in {within:g} s; {'; '.join(refused[:3])}")
 

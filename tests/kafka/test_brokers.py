@@ -12,12 +12,14 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AclOperation, ResourceType
 
-from tests.kafka.brokers import Brokers, Produced
+from tests.kafka.broker import missing
+from tests.kafka.brokers import Brokers, Inside, Produced
 from tests.kafka.certificates import EXPIRED, PASSWORD, SCRAM_TLS, TLS, USER, authority_file
 from tests.kafka.settings import SCRAM
 from tests.lab import Lab, LabError, wait_until
+from tests.lab.lab import FABRIC_IP
 
-pytestmark = pytest.mark.lab
+pytestmark = [pytest.mark.lab, pytest.mark.skipif(bool(missing()), reason=missing())]
 
 MAKER = """
 import sys
@@ -126,6 +128,15 @@ def test_a_broker_dies_with_who_started_it(kafka: Brokers, tmp_path: Path) -> No
         broker = psutil.Process(int(maker.stdout.readline()))
         os.kill(maker.pid, signal.SIGKILL)
         wait_until(lambda: not broker.is_running() or broker.status() == psutil.STATUS_ZOMBIE, 10.0, "its end")
+
+
+def test_brokers_that_outlive_who_started_them_end_with_their_lab(lab: Lab) -> None:
+    brokers = Brokers(lab.directory / "kafka", Inside(lab.fabric, FABRIC_IP), tether=())
+    brokers.start()
+    broker = psutil.Process(brokers[1].pid)
+    lab.close()
+    assert not broker.is_running() or broker.status() == psutil.STATUS_ZOMBIE
+    brokers.close()
 
 
 def test_what_kafka_refuses_is_said(kafka: Brokers) -> None:

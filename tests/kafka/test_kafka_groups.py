@@ -19,7 +19,7 @@ def test_of_three_one_is_killed_and_one_is_added(kafka: Brokers, kafka_lab: Lab)
     """Every record is programmed by a member; what the killed one did not finish, another does."""
     kafka.create("shared", partitions=6)
     hosts = [netlink_host(kafka_lab, f"h{number}") for number in range(1, 5)]
-    config = grouped(kafka, "shared", SESSION, group_id="relays", shared_group=True)
+    config = grouped(kafka, "shared", properties=SESSION, group_id="relays", shared_group=True)
     agents = [host.agent(config) for host in hosts[:3]]
     with Load(kafka, "shared", "nobody", partitions=6) as load:
         wait_until(lambda: all(forwarding(host) for host in hosts[:3]), PATIENCE, "each has its share")
@@ -65,7 +65,7 @@ def test_the_data_plane_is_slower_than_the_session(kafka: Brokers, kafka_lab: La
     host = netlink_host(kafka_lab, "h1")
     session = SESSION if protocol == "classic" else {}
     longest = {"max.poll.interval.ms": "6000"} | session
-    config = grouped(kafka, topic, longest, group_protocol=protocol)
+    config = grouped(kafka, topic, properties=longest, group_protocol=protocol)
     rules = ["delay at apply.neighbor by 8", "delay at apply.neighbor 2 by 4"]
     agent = host.agent(config | {"faults": {"rules": rules}})
     kafka.produce(topic, [whole_record("h1", Neighbor(number)) for number in range(50)])
