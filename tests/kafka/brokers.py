@@ -75,6 +75,8 @@ class Inside:
     def __init__(self, namespace: Namespace, address: str) -> None:
         self.address = address
         self._namespace = namespace
+        # Brokers talk to themselves.
+        namespace.ip("link set lo up")
 
     def entering(self) -> Sequence[str]:
         return self._namespace.entering()

@@ -24,7 +24,7 @@ class BrokerUnderlay:
         """`lab` is open and has nothing else to do."""
         self._lab = lab
         self._numbers = itertools.count()
-        lab.fabric.ip("link set lo up", f"addr del {FABRIC_IP}/24 dev fabric", f"addr add {BROKER_IP}/24 dev fabric")
+        lab.fabric.ip(f"addr del {FABRIC_IP}/24 dev fabric", f"addr add {BROKER_IP}/24 dev fabric")
         self.place = Inside(lab.fabric, BROKER_IP)
 
     @contextmanager
