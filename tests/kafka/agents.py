@@ -39,8 +39,8 @@ def compacted(brokers: Brokers, topic: str, **more: Any) -> dict[str, Any]:
 
 
 def grouped(brokers: Brokers, topic: str, **more: Any) -> dict[str, Any]:
-    """A member of a group, by default of its own."""
-    return settings(brokers, group_topics=[topic], **more)
+    """A member of a group, by default one named for the topic: brokers outlive tests, and so do groups."""
+    return settings(brokers, group_topics=[topic], **{"group_id": f"aca-{topic}"} | more)
 
 
 def kafka_status(agent: AgentProcess) -> dict[str, Any]:

@@ -57,6 +57,20 @@ def test_two_agents_with_one_static_id(kafka: Brokers, kafka_lab: Lab) -> None:
     assert alive.health() == "SERVING"
 
 
+def test_an_agent_that_comes_back_with_other_topics_reads_those(kafka: Brokers, kafka_lab: Lab) -> None:
+    """A broker gives a static member that is back in time what it had before, whatever it asks for now."""
+    for number, topic in enumerate(("asked-first", "asked-then")):
+        kafka.create(topic)
+        kafka.produce(topic, [whole_record("h1", Neighbor(number))])
+    host = netlink_host(kafka_lab, "h1")
+    agent = host.agent(grouped(kafka, "asked-first", group_id="aca-changing"))
+    wait_forwarding(host, agent, final([Neighbor(0)]))
+    agent.kill()
+    agent.config["kafka"]["group_topics"] = ["asked-then"]
+    agent.start()
+    wait_until(lambda: Neighbor(1).mac in forwarding(host), PATIENCE, "what the other topic says")
+
+
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
 def test_the_data_plane_is_slower_than_the_session(kafka: Brokers, kafka_lab: Lab, protocol: str) -> None:
     """The member stays: heartbeats do not wait for the data plane, and nothing is done twice or lost."""
@@ -70,5 +84,5 @@ def test_the_data_plane_is_slower_than_the_session(kafka: Brokers, kafka_lab: La
     agent = host.agent(config | {"faults": {"rules": rules}})
     kafka.produce(topic, [whole_record("h1", Neighbor(number)) for number in range(50)])
     wait_forwarding(host, agent, final(map(Neighbor, range(50))))
-    wait_until(lambda: kafka.committed("aca-h1", topic) == [50], PATIENCE, "50 committed")
+    wait_until(lambda: kafka.committed(f"aca-{topic}", topic) == [50], PATIENCE, "50 committed")
     assert "fenced" not in agent.log.read_text()

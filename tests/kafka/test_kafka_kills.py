@@ -46,7 +46,7 @@ def test_an_agent_that_is_killed_again_and_again_misses_no_record(kafka: Brokers
     wait_forwarding(host, agent, load.outcome)
     # What stands is also what has been committed: nothing is left to be told.
     ends = [len([m for m in kafka.read(topic) if m.partition() == number]) for number in range(3)]
-    wait_until(lambda: kafka.committed("aca-h1", topic, 3) == ends, PATIENCE, f"{ends} committed")
+    wait_until(lambda: kafka.committed(f"aca-{topic}", topic, 3) == ends, PATIENCE, f"{ends} committed")
 
 
 @pytest.mark.parametrize("kills", COUNTS)

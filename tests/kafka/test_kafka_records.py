@@ -124,7 +124,7 @@ def test_what_cannot_be_read_is_put_aside_and_the_rest_goes_on(kafka: Brokers, k
     bad = Produced(b"\xff\xff\xff", b"h1", headers=[("trace", b"7")])
     kafka.produce("poisoned", [whole_record("h1", Neighbor(1)), bad, whole_record("h1", Neighbor(2))])
     wait_forwarding(host, agent, final([Neighbor(1), Neighbor(2)]))
-    wait_until(lambda: kafka.committed("aca-h1", "poisoned") == [3], PATIENCE, "all three committed")
+    wait_until(lambda: kafka.committed("aca-poisoned", "poisoned") == [3], PATIENCE, "all three committed")
     (dead,) = wait_until(lambda: kafka.read("poison"), PATIENCE, "the dead letter")
     assert dead.value() == bad.value and dead.key() == b"h1"
     told = b" ".join(value for _, value in dead.headers())
