@@ -21,17 +21,31 @@ def broker_underlay(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker
 
 
 @pytest.fixture(scope="session")
-def kafka(broker_underlay: BrokerUnderlay, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Brokers]:
-    """One plain broker for all tests of this process."""
+def shared_broker(broker_underlay: BrokerUnderlay, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Brokers]:
+    """For kafka."""
     with Brokers(tmp_path_factory.mktemp("kafka") / "one", broker_underlay.place) as brokers:
         yield brokers
 
 
+@pytest.fixture
+def kafka(shared_broker: Brokers) -> Brokers:
+    """One plain broker, the same for all tests of this process; it runs, whatever the test before did to it."""
+    shared_broker.start()
+    return shared_broker
+
+
 @pytest.fixture(scope="module")
-def three_brokers(broker_underlay: BrokerUnderlay, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Brokers]:
-    """Three plain brokers for the tests of a module; they leave all three running."""
+def shared_three(broker_underlay: BrokerUnderlay, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Brokers]:
+    """For three_brokers."""
     with Brokers(tmp_path_factory.mktemp("kafka") / "three", broker_underlay.place, count=3) as brokers:
         yield brokers
+
+
+@pytest.fixture
+def three_brokers(shared_three: Brokers) -> Brokers:
+    """Three plain brokers, the same for the tests of a module; all run, whatever the test before did to them."""
+    shared_three.start()
+    return shared_three
 
 
 @pytest.fixture(scope="module")
