@@ -2,8 +2,9 @@
 # Prepares a checkout: installs the system packages that are missing (root only for this) and makes .venv with the
 # pinned Python packages and the project. For Debian 12 and later and Ubuntu 22.04 and later. Run again at will:
 # what is already there is not touched. Starts and stops no service.
-#   deploy/setup.sh [--without-ovs]
-# --without-ovs  do not install Open vSwitch, for hosts and demonstrations that do without
+#   deploy/setup.sh [--without-ovs] [--without-kafka]
+# --without-ovs    do not install Open vSwitch, for hosts and demonstrations that do without
+# --without-kafka  install no Java and Maven, and fetch no Apache Kafka: brokers are for tests and demonstrations only
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -16,11 +17,17 @@ policy_is_ours=
 say() { printf 'setup: %s\n' "$*" >&2; }
 die() { say "$*"; exit 1; }
 
-case ${1:-} in
-'') packages+=(openvswitch-switch) ;;
---without-ovs) ;;
-*) die "unknown argument $1" ;;
-esac
+with_ovs=yes
+with_kafka=yes
+for argument in "$@"; do
+    case $argument in
+    --without-ovs) with_ovs= ;;
+    --without-kafka) with_kafka= ;;
+    *) die "unknown argument $argument" ;;
+    esac
+done
+if [ -n "$with_ovs" ]; then packages+=(openvswitch-switch); fi
+if [ -n "$with_kafka" ]; then packages+=(openssl ca-certificates java maven); fi
 
 clean_up() {
     if [ -n "$policy_is_ours" ]; then rm -f "$policy"; fi
@@ -50,8 +57,22 @@ install_packages() {
         apt_get 300 update -qq
         apt_updated=yes
     fi
-    say "installing $*"
-    apt_get 900 install -qq --no-install-recommends "$@" >/dev/null
+    local package names=()
+    for package in "$@"; do
+        if [ "$package" = java ]; then package=$(java_package); fi
+        names+=("$package")
+    done
+    say "installing ${names[*]}"
+    apt_get 900 install -qq --no-install-recommends "${names[@]}" >/dev/null
+}
+
+# Prints the oldest Java that will do and that is to be had here; without it Maven would bring a larger one.
+java_package() {
+    local version
+    for version in 17 21 25; do
+        if apt-cache show "openjdk-$version-jre-headless" >/dev/null 2>&1; then break; fi
+    done
+    printf 'openjdk-%s-jre-headless\n' "$version"
 }
 
 apt_get() { # SECONDS ARGUMENT...
@@ -66,10 +87,21 @@ has_commands() { # COMMAND...
     for name in "$@"; do command -v "$name" >/dev/null || return 1; done
 }
 
+has_java() {
+    local version
+    version=$(java -version 2>&1 | sed -n 's/.* version "\([0-9]*\).*/\1/p') && [ "${version:-0}" -ge 17 ]
+}
+
 is_installed() { # PACKAGE
     case $1 in
     # May have been built from source.
     openvswitch-switch) if has_commands ovs-vswitchd ovsdb-server ovsdb-tool ovs-vsctl ovs-ofctl; then return; fi ;;
+    # May have come from elsewhere; java is no package, see java_package.
+    java)
+        has_java
+        return
+        ;;
+    maven) if has_commands mvn; then return; fi ;;
     esac
     [ "$(dpkg-query -W -f '${Status}' "$1" 2>/dev/null)" = "install ok installed" ]
 }
@@ -104,6 +136,8 @@ if [ -z "$python" ] && ! python=$(find_python); then
     install_packages python3.11 python3.11-venv
     python=$(find_python) || die "no Python 3.11, 3.12 or 3.13 found"
 fi
+
+if [ -n "$with_kafka" ]; then "$root/tests/kafka/fetch.sh" 9<&-; fi
 
 # Everything that .venv depends on, the place of the checkout included: scripts and the editable install name it.
 stamp=$(

@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 from tests.conformance.table import unit_of
+from tests.kafka.brokers import Brokers
 from tests.lab import Lab, missing_requirements
 
-pytest_plugins = ["tests.conformance.report"]
+pytest_plugins = ["tests.conformance.report", "tests.kafka.fixtures"]
 
 LOG_LINES = 60
 
@@ -43,11 +44,11 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Generator[None, Any, Any]:
-    """Show the ends of the logs of a failed test's labs."""
+    """Show the ends of the logs of a failed test's labs and brokers."""
     report = yield
     if report.failed and report.when == "call":
         for value in getattr(item, "funcargs", {}).values():
-            for log in value.logs if isinstance(value, Lab) else []:
+            for log in value.logs if isinstance(value, Lab | Brokers) else []:
                 lines = log.read_text(errors="replace").splitlines()[-LOG_LINES:]
                 report.sections.append((f"{log.parent.name}/{log.name}", "\n".join(lines)))
     return report

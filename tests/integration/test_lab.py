@@ -345,7 +345,7 @@ def test_toml_reads_back() -> None:
     document = {
         "top": 1,
         "a": {"text": 'quote " back \\ tab \t é \x7f', "yes": True, "many": ["x", "y"], "f": 0.5},
-        "b": {"c": {"d": []}, "e": -3},
+        "b": {"c": {"d": []}, "e": -3, "not.bare": {"dotted.name": "x"}},
     }
     assert tomllib.loads(dumps(document)) == document
     with pytest.raises(TypeError):
