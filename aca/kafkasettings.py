@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
+from pydantic.config import JsonDict
 
 from aca.settingtypes import Section
 
@@ -75,7 +76,7 @@ Topic = Annotated[str, AfterValidator(_check_topic)]
 Topics = Annotated[tuple[Topic, ...], BeforeValidator(_split)]
 OptionalTopic = Annotated[Topic | None, BeforeValidator(lambda value: value or None)]
 Properties = Annotated[dict[str, str], BeforeValidator(_pairs), AfterValidator(_check_names)]
-_NONE = {"shown_default": "none"}
+_NONE: JsonDict = {"shown_default": "none"}
 
 
 class KafkaSettings(Section):

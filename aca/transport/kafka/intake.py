@@ -12,17 +12,17 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import structlog
-from confluent_kafka import Message
 
 from aca.dispatch.engine import EngineClosed
 from aca.dispatch.inbox import Message as EngineMessage
 from aca.dispatch.inbox import Removal, Together
 from aca.goalstate.decode import decode_v1, decode_v2
-from aca.transport.kafka.compacted import Names, key_resource
+from aca.transport.kafka.compacted import Names
 from aca.transport.kafka.matching import Matcher
-from aca.transport.kafka.outbox import Headers, Letter, Outbox
+from aca.transport.kafka.outbox import Letter, Outbox
 from aca.transport.kafka.payload import PoisonError, parse
 from aca.transport.kafka.poller import Began, Ended, Portion
+from aca.transport.kafka.records import Headers, Record
 from dataplane.faults import Faults
 from dataplane.model import Key
 from goalstate_proto.goalstate_pb2 import GoalState, GoalStateV2
@@ -37,7 +37,7 @@ _SERVE_S = 1.0
 _log = structlog.get_logger(__name__)
 
 State = GoalState | GoalStateV2
-Work = tuple[EngineMessage, Message | None]
+Work = tuple[EngineMessage, Record | None]
 """What to submit, and the record to reply to."""
 
 
@@ -70,7 +70,7 @@ class CompactedTopic:
     awaited: set[int] = field(default_factory=set)
     loading: bool = True
     whole: bool = True
-    values: dict[bytes, Message] = field(default_factory=dict)
+    values: dict[bytes, Record] = field(default_factory=dict)
     names: Names = field(default_factory=Names)
 
 
@@ -216,11 +216,11 @@ class Intake:
                 )
             )
 
-    def _answered(self, job: Job, record: Message | None, done: Future[bytes]) -> None:
+    def _answered(self, job: Job, record: Record | None, done: Future[bytes]) -> None:
         self._faults.at("kafka.answered")
         self._in_hand -= 1
         error = done.exception()
-        if isinstance(error, EngineClosed) or self._stopping and not self._engine.ready:
+        if isinstance(error, EngineClosed) or (self._stopping and not self._engine.ready):
             return
         if error is not None:
             _log.error("kafka: a record was not answered", exc_info=error)
@@ -242,7 +242,7 @@ class Intake:
     def _is_ours(self, topic: str, key: bytes | None) -> bool:
         return topic in self._settings.unfiltered or self._matcher.is_ours(key, self.told.get(topic, ()))
 
-    def _parse(self, record: Message, value: bytes) -> State | None:
+    def _parse(self, record: Record, value: bytes) -> State | None:
         """None, once it is a dead letter."""
         default = 1 if record.topic() in self._settings.v1_topics else 2
         try:
@@ -287,7 +287,7 @@ class Intake:
             Job(self._whole(topic, values), lambda: self._engine.everything_told(topic.source))
         )
 
-    def _whole(self, topic: CompactedTopic, values: dict[bytes, Message]) -> Iterator[Work]:
+    def _whole(self, topic: CompactedTopic, values: dict[bytes, Record]) -> Iterator[Work]:
         # Keys of what was there before the topic was made anew.
         gone = [one for key in topic.names.by_key.keys() - values.keys() for one in topic.names.bury(key)]
         batch = _Batch(alone=self._settings.reply_topic is not None)
@@ -334,7 +334,7 @@ class Intake:
                 yield Removal(tuple(gone)), None
         yield from batch.rest()
 
-    def _names(self, message: State, record: Message) -> set[Key]:
+    def _names(self, message: State, record: Record) -> set[Key]:
         decoded = (
             decode_v2(message, self._settings.hosts) if isinstance(message, GoalStateV2) else decode_v1(message)
         )
@@ -355,7 +355,7 @@ class Intake:
 
     # -- poison
 
-    def _bury(self, record: Message, reason: str) -> None:
+    def _bury(self, record: Record, reason: str) -> None:
         self.counts["dead_letters"] += 1
         _log.warning(
             "kafka: cannot be read", topic=record.topic(), partition=record.partition(), offset=record.offset(),
@@ -371,7 +371,7 @@ class Intake:
             self._outbox.send(Letter(self._settings.dead_letter_topic, record.key(), record.value(), headers))
 
 
-def _origin(record: Message) -> Headers:
+def _origin(record: Record) -> Headers:
     """From where and when: milliseconds since the epoch."""
     return [
         ("aca-topic", record.topic().encode()),
@@ -389,7 +389,7 @@ class _Batch:
         self._messages: list[State] = []
         self._size = 0
 
-    def add(self, message: State, record: Message, size: int) -> Iterator[Work]:
+    def add(self, message: State, record: Record, size: int) -> Iterator[Work]:
         if self._alone:
             yield message, record
             return

@@ -10,13 +10,13 @@ from typing import Any
 import structlog
 from confluent_kafka import KafkaError, KafkaException, Producer
 
+from aca.transport.kafka.records import Headers
+
 KEPT_RECORDS = 1000
 KEPT_BYTES = 16 * 1024 * 1024
 _AGAIN_S = 10.0
 
 _log = structlog.get_logger(__name__)
-
-Headers = list[tuple[str, bytes | None]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class Outbox:
 
         try:
             self._producer.produce(
-                letter.topic, letter.value, letter.key, headers=letter.headers, on_delivery=delivered
+                letter.topic, letter.value, letter.key, headers=list(letter.headers), on_delivery=delivered
             )
         except (BufferError, KafkaException) as error:
             self._keep(letter, str(error))

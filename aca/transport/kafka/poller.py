@@ -12,12 +12,13 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import structlog
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from aca.transport.kafka.connection import Connection
+from aca.transport.kafka.records import Record
 from aca.transport.kafka.tracker import Tracker, Unit
 from dataplane.faults import Faults
 
@@ -49,7 +50,7 @@ class Portion:
     place: Place
     tracker: Tracker
     unit: Unit
-    messages: Sequence[Message]
+    messages: Sequence[Record]
     size: int
 
     def finish(self) -> None:
@@ -213,20 +214,22 @@ class Poller:
                 self._wanted, self._unresolved, self._probed = command, True, 0.0
 
     def _take(self, messages: Iterable[Message]) -> None:
-        by_place: dict[Place, list[Message]] = {}
+        by_place: dict[Place, list[Record]] = {}
         for message in messages:
             error = message.error()
             if error is None:
-                by_place.setdefault((message.topic(), message.partition()), []).append(message)
+                record = cast("Record", message)
+                by_place.setdefault((record.topic(), record.partition()), []).append(record)
             elif error.code() == KafkaError._PARTITION_EOF:
                 self._hand_over(by_place)
                 by_place = {}
-                self._deliver(Ended((message.topic(), message.partition())))
+                end = cast("Record", message)
+                self._deliver(Ended((end.topic(), end.partition())))
             else:
                 self._told(error, message.topic())
         self._hand_over(by_place)
 
-    def _hand_over(self, by_place: Mapping[Place, list[Message]]) -> None:
+    def _hand_over(self, by_place: Mapping[Place, list[Record]]) -> None:
         for place, messages in by_place.items():
             tracker = self._trackers.get(place)
             if tracker is None:
