@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field
 from pydantic.config import JsonDict
 
 from aca.settingtypes import Section
@@ -130,18 +130,18 @@ class KafkaSettings(Section):
         default={}, description="Properties whose values are in files, as secrets are.", json_schema_extra=_NONE
     )
 
-    @model_validator(mode="after")
-    def _check_together(self) -> KafkaSettings:
+    def contradictions(self) -> Iterator[tuple[str, str]]:
+        """(setting, what is wrong with it) for what does not go together."""
         if both := sorted(set(self.compacted) & set(self.group_topics)):
-            raise ValueError(
-                f"kafka.compacted and kafka.group_topics both name {', '.join(both)}: a compacted topic is read from "
-                "its beginning, a group goes on where it was"
+            yield (
+                "kafka.compacted",
+                f"must not have {', '.join(both)}, which kafka.group_topics has too: a compacted topic is read from its "
+                "beginning, a group goes on where it was",
             )
-        if set(self.property_files) & _OURS:
-            raise ValueError("kafka.property_files names a property that the agent sets itself")
+        if named := sorted(set(self.property_files) & _OURS):
+            yield "kafka.property_files", f"must not have {', '.join(named)}: the agent sets it"
         if not self.bootstrap_servers and (self.assigned or self.compacted or self.group_topics or self.told):
-            raise ValueError("kafka.bootstrap_servers must be set: topics are named")
-        return self
+            yield "kafka.bootstrap_servers", "must be set, as there are topics to read"
 
     def group_of(self, host_id: str) -> str:
         return self.group_id or f"aca-{host_id}"
