@@ -62,6 +62,7 @@ log = structlog.get_logger(__name__)
 FORMAT_V1 = 101
 FORMAT_V2 = 102
 _MAX_REFUSALS_LOGGED = 20
+_MAX_UNSAID, _SAY_AFTER_S = 16, 0.05
 
 
 class EngineClosed(Exception):  # noqa: N818 - a state, not an error of the caller
@@ -112,6 +113,8 @@ class Engine:
         self._since = time.time()
         self._ready_listeners: list[Callable[[bool], None]] = []
         self._messages = itertools.count(1)
+        self._unsaid: list[tuple[int, int]] = []
+        """Messages, with how many resources they had, that the log does not have yet."""
 
     # -- for other threads --------------------------------------------------------------------------------------
 
@@ -218,8 +221,11 @@ class Engine:
             except queue.Empty:
                 item = None
             try:
+                if item is None or len(self._unsaid) > _MAX_UNSAID:
+                    self._say()
                 if isinstance(item, Stop):
                     self._drain(item.seconds)
+                    self._say()
                     return
                 self._handle(item)
                 # The next item may be long in coming, and this one a large message.
@@ -234,7 +240,14 @@ class Engine:
         due = [self._answers.next_deadline()]
         if self._ready:
             due += [self._outcomes.retries.next_due(), self._upkeep.next_due()]
-        return max(0.0, min([60.0, *(moment - now for moment in due if moment is not None)]))
+        longest = _SAY_AFTER_S if self._unsaid else 60.0
+        return max(0.0, min([longest, *(moment - now for moment in due if moment is not None)]))
+
+    def _say(self) -> None:
+        """To log takes as long as to merge a port: who programs it, and the reply, go first."""
+        for number, count in self._unsaid:
+            log.info("goal state merged", message=number, resources=count)
+        self._unsaid.clear()
 
     def _handle(self, item: Push | TurnOver | Call | Event | JobOver | None) -> None:
         match item:
@@ -318,7 +331,7 @@ class Engine:
             for changes in self._decode(message):
                 count += len(changes)
                 self._merge(ticket, changes)
-            log.info("goal state merged", message=number, resources=count)
+            self._unsaid.append((number, count))
         finally:
             ended = "" if isinstance(message, Together | Removal) else ends_replay(message)
             if ended:
@@ -438,6 +451,7 @@ class Engine:
     def _become_ready(self) -> None:
         log.info("data plane ready")
         self._ready, self._why_not_ready, self._since = True, "", time.time()
+        self._upkeep.ready(time.monotonic())
         self._state.mark_all()
         self._plan()
         self._pool.resume()

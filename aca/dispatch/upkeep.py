@@ -24,6 +24,7 @@ from dataplane.model import Key
 
 _MAX_REQUESTS = 16
 _MAX_SHOWN = 1000
+_FIRST_CHECK_S = 0.5
 _RETRY_S = 10.0
 """After a survey or sweep that the data plane refused."""
 
@@ -133,6 +134,10 @@ class Upkeep:
             request.future.set_exception(ReconcileRefused("too many requests wait already"))
         else:
             self._requests.append(request)
+
+    def ready(self, now: float) -> None:
+        """The data plane has just looked at everything; what controllers have waited to say goes first."""
+        self._next_check = now + min(_FIRST_CHECK_S, self._settings.check_every_s)
 
     def completed(self) -> None:
         """The desired state has come to be complete: survey and sweep as soon as possible."""

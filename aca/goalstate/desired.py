@@ -110,19 +110,25 @@ class DesiredState(Records):
         if value == known:
             self._reassert(kind, value)
             return None
-        self._upserters()[kind](known, value)
+        self._put(kind, known, value)
         return None
 
-    def _upserters(self) -> Mapping[Kind, Callable[[Any, Any], None]]:
-        return {
-            Kind.VPC: partial(upsert_vpc, self),
-            Kind.SUBNET: partial(upsert_subnet, self),
-            Kind.PORT: partial(upsert_port, self),
-            Kind.ROUTER: partial(upsert_router, self),
-            Kind.DHCP: partial(upsert_dhcp, self),
-            Kind.SECURITYGROUP: lambda known, new: self._plain(Kind.SECURITYGROUP, self.security_groups, new),
-            Kind.GATEWAY: lambda known, new: self._plain(Kind.GATEWAY, self.gateways, new),
-        }
+    def _put(self, kind: Kind, known: Any, new: Any) -> None:
+        match kind:
+            case Kind.PORT:
+                upsert_port(self, known, new)
+            case Kind.VPC:
+                upsert_vpc(self, known, new)
+            case Kind.SUBNET:
+                upsert_subnet(self, known, new)
+            case Kind.ROUTER:
+                upsert_router(self, known, new)
+            case Kind.DHCP:
+                upsert_dhcp(self, known, new)
+            case Kind.SECURITYGROUP:
+                self._plain(kind, self.security_groups, new)
+            case Kind.GATEWAY:
+                self._plain(kind, self.gateways, new)
 
     def _removers(self) -> Mapping[Kind, Callable[[Any], None]]:
         return {

@@ -22,6 +22,7 @@ from dataplane.devices.requests import (
     refurnish,
 )
 from dataplane.devices.settings import DeviceSettings, MakeDevices
+from dataplane.devices.spares import Spares
 from dataplane.devices.spec import INSIDE, DeviceSpec, device_names, namespace_name, spec_of
 from dataplane.devices.tap import NewTap
 from dataplane.kernel import rtnl
@@ -71,6 +72,7 @@ class PortDevices:
 
     def __init__(self, settings: DeviceSettings) -> None:
         self._settings = settings
+        self._spares = Spares()
         self._lock = threading.Lock()
         self._gate = threading.Lock()
         """Of what is wanted; held while strays are swept."""
@@ -78,6 +80,15 @@ class PortDevices:
         """Ids of ports that this agent was asked to make devices for."""
         self._known: dict[str, tuple[DeviceSpec, Made]] = {}
         self._inherited: dict[str, rtnl.Link] | None = None
+
+    def open(self) -> None:
+        """In the host's network namespace."""
+        if self._settings.how is MakeDevices.VETH:
+            self._spares.start()
+
+    def close(self) -> None:
+        """What was made stays."""
+        self._spares.close()
 
     @property
     def active(self) -> bool:
@@ -282,7 +293,7 @@ class PortDevices:
     # -- veth pairs, each with a namespace
 
     def _pairs(self, host: Channel, jobs: Sequence[_Job]) -> None:
-        places = open_places({self._namespace(job): job.spec.alias for job in jobs})
+        places = open_places({self._namespace(job): job.spec.alias for job in jobs}, self._spares)
         opened = [place for place in places.values() if isinstance(place, Place)]
         try:
             new: list[_Job] = []

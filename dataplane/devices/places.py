@@ -10,13 +10,14 @@ import array
 import fcntl
 import os
 import struct
-import threading
 from collections.abc import Collection, Iterable, Mapping
+from pathlib import Path
 
-from dataplane.devices.requests import Inside, inside_of, list_addresses, list_routes, mark_namespace
-from dataplane.kernel.channel import ROUTE, Channel, bind_mount, enter_namespace, in_thread, new_namespace
-from dataplane.kernel.namespaces import DIRECTORY, look_into, namespace_alias, remove_namespace
-from dataplane.kernel.rtnl import list_links
+from dataplane.devices.requests import Inside, inside_of, list_addresses, list_routes
+from dataplane.devices.spares import Bare, Spares, bare_namespace
+from dataplane.kernel.channel import ROUTE, Channel, bind_mount, enter_namespace, in_thread
+from dataplane.kernel.namespaces import DIRECTORY, LOOPBACK, look_into, namespace_alias, remove_namespace
+from dataplane.kernel.rtnl import list_links, set_alias
 
 _EINVAL = 22
 _ETHTOOL, _SET_TX_CHECKSUM = 0x8946, 0x17
@@ -59,12 +60,21 @@ def marks_of(prefix: str, known: Collection[str]) -> dict[str, str]:
     return {name: mark for name, mark in found.items() if mark}
 
 
-def open_places(names: Mapping[str, str]) -> dict[str, Place | OSError]:
+def open_places(names: Mapping[str, str], spares: Spares) -> dict[str, Place | OSError]:
     """Make or enter these namespaces, given by name with their marks. The caller's own is not left.
 
     One that is somebody else's, or cannot be made, is an error, and nothing is left that was made.
     """
-    return in_thread(lambda: {name: _open(name, mark) for name, mark in names.items()})
+    opened: dict[str, Place | OSError] = {}
+    for name, mark in names.items():
+        bare = None if place_exists(name) else spares.take()
+        if bare is not None:
+            try:
+                opened[name] = _named(bare, name, mark)
+            except OSError as problem:
+                opened[name] = problem
+    others = {name: mark for name, mark in names.items() if name not in opened}
+    return opened | in_thread(lambda: {name: _open(name, mark) for name, mark in others.items()}) if others else opened
 
 
 def remove_places(names: Mapping[str, str]) -> dict[str, OSError]:
@@ -115,31 +125,35 @@ def _mark(name: str) -> str:
 
 
 def _make(name: str, mark: str) -> Place:
-    new_namespace()
-    own = f"/proc/self/task/{threading.get_native_id()}/ns/net"
-    fd = os.open(own, os.O_RDONLY | os.O_CLOEXEC)
+    return _named(bare_namespace(), name, mark)
+
+
+def _named(bare: Bare, name: str, mark: str) -> Place:
+    """Its mark comes first: what has a name has one."""
     try:
-        channel = Channel(ROUTE)
-    except OSError:
-        os.close(fd)
-        raise
-    place = Place(name, channel, fd, made=True)
-    try:
-        refused = channel.submit(mark_namespace(mark))
+        refused = bare.channel.submit([set_alias(LOOPBACK, mark)])
         if refused:
-            raise OSError(refused[min(refused)].code, str(refused[min(refused)]))
-        DIRECTORY.mkdir(parents=True, exist_ok=True)
+            raise OSError(refused[0].code, str(refused[0]))
         path = DIRECTORY / name
-        path.touch(mode=0o444, exist_ok=False)
+        _new_file(path)
         try:
-            bind_mount(own, str(path))
+            bind_mount(f"/proc/self/fd/{bare.fd}", str(path))
         except OSError:
             path.unlink(missing_ok=True)
             raise
     except BaseException:
-        place.close()
+        bare.close()
         raise
-    return place
+    return Place(name, *bare, made=True)
+
+
+def _new_file(path: Path) -> None:
+    """Raises FileExistsError, OSError."""
+    try:
+        path.touch(0o444, exist_ok=False)
+    except FileNotFoundError:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch(0o444, exist_ok=False)
 
 
 def _remove(name: str, mark: str) -> OSError | None:

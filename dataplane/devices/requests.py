@@ -67,11 +67,6 @@ def finish_near(index: int, alias: str, about: str) -> list[Request]:
     return [rtnl.set_alias(index, alias), rtnl.no_ipv6_address(index, about), rtnl.set_up(index, about)]
 
 
-def mark_namespace(alias: str) -> list[Request]:
-    """Says on the loopback device (always the first) whose namespace it is."""
-    return [rtnl.set_alias(1, alias), rtnl.set_up(1, "lo")]
-
-
 def delete_devices(indexes: Iterable[int]) -> list[Request]:
     """All at once; those that are gone already are deleted."""
     requests = [rtnl.set_group(index, GOING) for index in indexes]

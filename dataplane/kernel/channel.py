@@ -32,7 +32,8 @@ _BUFFER = 16 << 20
 _PER_SEND = 250
 """Requests per send. A kernel that does not preempt itself does nothing else on this processor meanwhile: guests and
 whoever forwards their frames in user space would wait. And what is answered must fit the receive buffer."""
-_TIMEOUT_S = 10.0
+_LARGEST = 1 << 18
+_TIMEOUT_S = 10
 _CLONE_NEWNET = 0x40000000
 _SIOCGIFINDEX, _ENODEV = 0x8933, 19
 _T = TypeVar("_T")
@@ -60,7 +61,9 @@ class Channel:
         self._lock = threading.Lock()
         self._sequence = 0
         self._socket = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, protocol)
-        self._socket.settimeout(_TIMEOUT_S)
+        # Not settimeout(): it would ask the kernel before each call whether it would have to wait.
+        for option in (socket.SO_RCVTIMEO, socket.SO_SNDTIMEO):
+            self._socket.setsockopt(socket.SOL_SOCKET, option, struct.pack("@ll", _TIMEOUT_S, 0))
         for option in (_SO_RCVBUFFORCE, _SO_SNDBUFFORCE):
             self._socket.setsockopt(socket.SOL_SOCKET, option, _BUFFER)
         for option in (_CAP_ACK, _EXT_ACK):
@@ -132,7 +135,7 @@ class Channel:
         last = len(parts) - 1
         refused: list[tuple[int, int, str]] = []
         while True:
-            for message in messages(self._socket.recv(1 << 18)):
+            for message in messages(self._receive()):
                 number = message.sequence - first
                 if message.kind != ERROR or not 0 <= number <= last:
                     continue
@@ -163,7 +166,7 @@ class Channel:
             self._socket.send(b"".join(parts))
             problem: KernelError | None = None
             while True:
-                for message in messages(self._socket.recv(1 << 18)):
+                for message in messages(self._receive()):
                     number = message.sequence - first - 1
                     if message.kind != ERROR or not -1 <= number <= len(requests):
                         continue
@@ -177,15 +180,18 @@ class Channel:
                             raise problem
                         return
 
-    def _drain(self) -> None:
-        self._socket.setblocking(False)
+    def _receive(self, size: int = _LARGEST) -> bytes:
         try:
-            while self._socket.recv(1 << 18):
+            return self._socket.recv(size)
+        except BlockingIOError:
+            raise TimeoutError(f"the kernel does not answer within {_TIMEOUT_S} s") from None
+
+    def _drain(self) -> None:
+        try:
+            while self._socket.recv(_LARGEST, socket.MSG_DONTWAIT):
                 pass
         except BlockingIOError:
             pass
-        finally:
-            self._socket.settimeout(_TIMEOUT_S)
 
     def dump(self, request: Request) -> list[Message]:
         """All messages that answer a dump request. Raises KernelError, OSError."""
@@ -201,7 +207,7 @@ class Channel:
             self._socket.send(encode(request._replace(flags=request.flags | DUMP), sequence))
             found: list[bytes] = []
             while True:
-                data = self._socket.recv(1 << 18)
+                data = self._receive()
                 kind, _, number = struct.unpack_from("=HHI", data, 4)
                 if number != sequence:
                     continue
@@ -219,7 +225,7 @@ class Channel:
             with self._lock:
                 first = self._take_numbers(len(part))
                 self._socket.send(b"".join(encode_alike(kind, 0, part, first)))
-                answers = [self._socket.recv(1 << 16) for _ in part]
+                answers = [self._receive(1 << 16) for _ in part]
             yield answers
 
     def look_up(self, requests: Sequence[Request]) -> list[Message | None]:
@@ -233,7 +239,7 @@ class Channel:
                 self._socket.send(b"".join(encode(request, first + n) for n, request in enumerate(part)))
                 answers: dict[int, Message | None] = {}
                 while len(answers) < len(part):
-                    for message in messages(self._socket.recv(1 << 18)):
+                    for message in messages(self._receive()):
                         if first <= message.sequence < first + len(part):
                             answers[message.sequence] = None if message.kind == ERROR else message
                 found += [answers[first + n] for n in range(len(part))]

@@ -208,10 +208,20 @@ def enslave(index: int, bridge: int, about: str) -> Request:
     return Request(NEW_LINK, 0, _link(index) + u32(_MASTER, bridge), about, forgiven)
 
 
+_NO_LEARNING = nested(_LINKINFO, text(_SLAVE_KIND, "bridge"), nested(_SLAVE_DATA, u8(8, 0)))
+
+
 def no_learning(index: int, about: str) -> Request:
     """For a bridge port. Two hosts have the same gateway MAC: learning it would send frames astray."""
-    body = _link(index) + nested(_LINKINFO, text(_SLAVE_KIND, "bridge"), nested(_SLAVE_DATA, u8(8, 0)))
-    return Request(NEW_LINK, 0, body, about)
+    return Request(NEW_LINK, 0, _link(index) + _NO_LEARNING, about)
+
+
+def join(index: int, bridge: int, about: str) -> tuple[Request, Request]:
+    """Into a bridge, where it does not learn, and up."""
+    return (
+        Request(NEW_LINK, 0, _link(index) + u32(_MASTER, bridge), about),
+        Request(NEW_LINK, 0, _link(index, up=True) + _NO_LEARNING, about),
+    )
 
 
 def set_mtu(index: int, mtu: int, about: str) -> Request:

@@ -54,7 +54,10 @@ class Book:
 
     def set(self, owner: Key, items: Items) -> None:
         """Make these the owner's objects. Those whose installation failed before are tried again."""
-        before = self._by_owner.get(owner, {})
+        before = self._by_owner.get(owner)
+        if before is None:
+            self._set_new(owner, items)
+            return
         for item, value in items.items():
             if item not in before or before[item] != value:
                 claims = self._claims.setdefault(item, {})
@@ -73,6 +76,20 @@ class Book:
             self._by_owner[owner] = items
         else:
             self._by_owner.pop(owner, None)
+
+    def _set_new(self, owner: Key, items: Items) -> None:
+        """set() for who has nothing yet: a port has a dozen objects, and nobody else has any of them."""
+        if not items:
+            return
+        claims_of = self._claims
+        for item, value in items.items():
+            claims = claims_of.get(item)
+            if claims is None:
+                claims_of[item] = {owner: value}
+            else:
+                claims[owner] = value
+        self._touched.update(dict.fromkeys(items))
+        self._by_owner[owner] = items
 
     def adopt(self, owner: Key, items: Items, standing: Iterable[Item]) -> None:
         """Take over somebody's objects, of which these stand. He has none here yet."""
@@ -119,22 +136,27 @@ class Book:
     def take_changes(self) -> list[Change]:
         """What is to be done now, to be followed by `done`."""
         changes = []
+        claims_of, installed, new = self._claims, self._installed, tuple.__new__
         for item in self._touched:
-            after = self.wanted_value(item)
-            before = self._installed.get(item, NOTHING)
-            if before != after:
-                changes.append(Change(item, before, after))
+            claims = claims_of.get(item)
+            after: Value | Nothing = NOTHING
+            if claims is not None:
+                # Nearly all objects have one owner.
+                after = next(iter(claims.values())) if len(claims) == 1 else claims[next(reversed(claims))]
+            before = installed.get(item, NOTHING)
+            if before is not after and before != after:
+                changes.append(new(Change, (item, before, after)))
         self._touched.clear()
         return changes
 
     def done(self, changes: Iterable[Change], failed: Iterable[Item]) -> None:
         """These were carried out, but for the failed: of those nothing stands."""
-        lost = set(failed)
+        lost, put = set(failed), self._put
         for item, _, after in changes:
-            if after is NOTHING or item in lost:
+            if after is NOTHING or (lost and item in lost):
                 self._drop(item)
             else:
-                self._put(item, after)
+                put(item, after)
 
     def distrust(self, items: Iterable[Item]) -> None:
         """The kernel has lost them: to be installed again when their owners are set again."""
@@ -142,10 +164,14 @@ class Book:
             self._drop(item)
 
     def _put(self, item: Item, value: Value) -> None:
-        if isinstance(item, ElementItem) and item not in self._installed:
-            self._in_sets[item.set_name] += 1
+        kind = type(item)
+        if kind is ElementItem and item not in self._installed:
+            self._in_sets[item.set_name] += 1  # type: ignore[union-attr]
         self._installed[item] = value
-        self._by_kind.setdefault(type(item), {})[item] = value
+        of_kind = self._by_kind.get(kind)
+        if of_kind is None:
+            of_kind = self._by_kind[kind] = {}
+        of_kind[item] = value
 
     def _drop(self, item: Item) -> None:
         if isinstance(item, ElementItem) and item in self._installed:

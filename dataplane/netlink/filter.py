@@ -298,7 +298,7 @@ def is_apart(wanted: PortWanted) -> bool:
     """Whether it needs a chain of its own: whoever is in several subnets, or may use whole prefixes."""
     if not wanted.port.admin_state_up:
         return False
-    return len(wanted.subnets) > 1 or any(not _is_host(prefix) for _, prefix in allowed_pairs(wanted))
+    return len(wanted.subnets) > 1 or any(not _is_host(pair.prefix) for pair in wanted.port.allowed_pairs)
 
 
 def _is_host(prefix: Prefix) -> bool:
@@ -313,13 +313,17 @@ def port_elements(wanted: PortWanted, device: bytes, *, hands_up_dhcp: bool) -> 
     if hands_up_dhcp:
         yield "dhcp", device, b""
     pairs = allowed_pairs(wanted)
-    for mac in dict.fromkeys(mac for mac, _ in pairs):
-        yield "macs", nft.key_bytes(device, mac), b""
-        yield "sources6", nft.key_bytes(device, mac, link_local_from_mac(mac)), b""
+    for mac in dict.fromkeys([mac for mac, _ in pairs]):
+        sender = nft.mac_key(device, mac)
+        yield "macs", sender, b""
+        yield "sources6", sender + link_local_from_mac(mac), b""
     for mac, prefix in pairs:
-        yield "sources" if prefix.is_ipv4 else "sources6", nft.key_bytes(device, mac, prefix.address), b""
+        sender = nft.mac_key(device, mac)
         if prefix.is_ipv4:
+            yield "sources", sender + prefix.address, b""
             yield "owned", device + prefix.address, b""
+        else:
+            yield "sources6", sender + prefix.address, b""
 
 
 # -- ports with a chain of their own
@@ -329,6 +333,8 @@ def allowed_pairs(wanted: PortWanted) -> list[tuple[bytes, Prefix]]:
     """Every (MAC, prefix) that the port may use as a source, each once: its own addresses and its pairs."""
     port = wanted.port
     own = [(port.mac, host_prefix(fixed.address)) for fixed in port.fixed_ips]
+    if not port.allowed_pairs:
+        return own
     more = [(pair.mac or port.mac, pair.prefix) for pair in port.allowed_pairs]
     return list(dict.fromkeys(own + more))
 

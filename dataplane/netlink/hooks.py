@@ -9,8 +9,8 @@ from dataplane.kernel.wire import KernelError, Request
 from dataplane.netlink import nft
 from dataplane.netlink.filter import CHAIN_PRIORITY, CHECKED, OF_PORTS, SHARED_PRIORITY, number, shared_requests
 from dataplane.netlink.items import Tap
-from dataplane.netlink.names import TABLE, port_chain, shared_chain
-from dataplane.netlink.standing import ElementKey
+from dataplane.netlink.names import OWN_CHAIN, TABLE, port_chain, shared_chain
+from dataplane.netlink.standing import ChainKey, ElementKey
 from dataplane.netlink.traces import without_chain
 
 _log = logging.getLogger(__name__)
@@ -25,6 +25,8 @@ class Hooks:
         """Whether ports share chains."""
         self._hooked: dict[str, int] = {}
         """Devices in shared chains by name: their index."""
+        self._own: set[int] = set()
+        """Indexes of devices that have a chain of their own, or may have one."""
         self._inherited: dict[bytes, list[ElementKey]] = {}
         """What ports might say when an earlier agent ended, by device."""
 
@@ -42,24 +44,40 @@ class Hooks:
     def hook(self, index: int, tap: Tap) -> list[Request]:
         """What makes the filter see the frames of a port's device."""
         # A chain stays with the name that its device had when it was made.
-        old = without_chain(index)
-        if not self.shared:
-            return [*old, *own_chain(index, tap.name, tap.rules or (CHECKED,))]
-        self._hooked[tap.name] = index
-        own = own_chain(index, tap.name, tap.rules) if tap.rules else []
-        return [*old, *own, nft.add_device(TABLE, shared_chain(index), SHARED_PRIORITY, tap.name)]
+        requests = without_chain(index) if index in self._own else []
+        if tap.rules or not self.shared:
+            requests += own_chain(index, tap.name, tap.rules or (CHECKED,))
+            self._own.add(index)
+        if self.shared:
+            self._hooked[tap.name] = index
+            requests.append(nft.add_device(TABLE, shared_chain(index), SHARED_PRIORITY, tap.name))
+        return requests
 
-    def inherit(self, elements: Iterable[ElementKey]) -> None:
+    def inherit(self, elements: Iterable[ElementKey], chains: Iterable[ChainKey]) -> None:
         """What stands that this agent has not made."""
+        numbers = (name.removeprefix(OWN_CHAIN) for _, name in chains if name.startswith(OWN_CHAIN))
+        self._own.update(int(number) for number in numbers if number.isdigit())
         self._inherited.clear()
         for name, key in elements:
             if name in OF_PORTS:
                 self._inherited.setdefault(key[:4], []).append((name, key))
 
+    @property
+    def inherits(self) -> bool:
+        """Whether any device is left for `take_inherited`."""
+        return bool(self._inherited)
+
     def take_inherited(self, index: int) -> list[ElementKey]:
         """Those of a device, the first time it is asked: whatever the port is not to say any more must go with the
         first that this agent makes of it."""
         return self._inherited.pop(number(index), [])
+
+    def take_own(self, index: int) -> list[Request]:
+        """What removes the device's own chain."""
+        if index not in self._own:
+            return []
+        self._own.discard(index)
+        return without_chain(index)
 
     def unhook(self, index: int, name: str) -> None:
         """Take the device out of its shared chain, at once. Raises OSError.

@@ -5,16 +5,19 @@ from __future__ import annotations
 import socket
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
+from concurrent.futures import TimeoutError as FutureTimeout
 from contextlib import AbstractContextManager, nullcontext
 
 from dataplane.kernel import rtnl
 from dataplane.kernel.channel import ROUTE, Channel
 from dataplane.kernel.wire import KernelError, Request
-from dataplane.model import Segment
 from dataplane.netlink.book import NOTHING, Change
 from dataplane.netlink.carrier import Carrier
+from dataplane.netlink.entries import EntryWork, Failed, Work, without_moved
 from dataplane.netlink.filter import leg_rules, number, static_requests
-from dataplane.netlink.filtering import Elements, FilterWork, Group, elements_group
+from dataplane.netlink.filterchanges import FilterChanges
+from dataplane.netlink.filtering import FilterWork, Group
 from dataplane.netlink.hooks import Hooks, own_chain
 from dataplane.netlink.inheritance import Inheritance, read_inheritance, read_layout
 from dataplane.netlink.items import (
@@ -29,10 +32,7 @@ from dataplane.netlink.items import (
     RouteValue,
     RuleItem,
     SegmentItem,
-    Tap,
     TapItem,
-    Value,
-    Via,
 )
 from dataplane.netlink.layout import give_way
 from dataplane.netlink.names import (
@@ -43,7 +43,7 @@ from dataplane.netlink.names import (
 )
 from dataplane.netlink.namespaces import Namespace
 from dataplane.netlink.notices import EVERY, Notices
-from dataplane.netlink.places import LegDevices, Places, SegmentDevices
+from dataplane.netlink.places import LegDevices, Places
 from dataplane.netlink.settings import NetlinkSettings
 from dataplane.netlink.standing import ChainKey, Reader, read_links
 from dataplane.netlink.traces import without_chain
@@ -52,9 +52,8 @@ from dataplane.netlink.tunnels import Tunnels
 _LEG_MTU = 9000
 _FEW = 200
 """Changes whose notices are worth hearing."""
-
-
-Work = list[tuple[Item, Request]]
+_MANY_PORTS = 12
+_JOIN_TIMEOUT_S = 60.0
 
 
 class Installer:
@@ -76,10 +75,16 @@ class Installer:
         self._tunnels = Tunnels(settings, self._route, self._filter)
         self._segments = self._tunnels.segments
         self._hooks = Hooks(self._filter.transact)
+        self._changes = FilterChanges(self._hooks, lambda: self.places)
+        self._entries = EntryWork(self._tunnels, self._legs)
+        self._joiner = ThreadPoolExecutor(1, thread_name_prefix="netlink-join")
+        self._joining: list[tuple[list[Change], Future[Failed]]] = []
+        self._late: Failed = {}
 
     def close(self) -> None:
         """What is installed stays."""
         self._notices.close()
+        self._joiner.shutdown(wait=False, cancel_futures=True)
         self._route.close()
         self._filter.close()
         self.reader.close()
@@ -105,10 +110,11 @@ class Installer:
         self._notices.open(self._filter.number)
         self._filter.transact([*older, *static_requests()])
         self._hooks.prepare()
-        self._rules = self.reader.chains().rules
+        chains = self.reader.chains()
+        self._rules = chains.rules
         self._inherited = read_inheritance(self.reader, self._settings.namespace_prefix)
         self._tunnels.inherit(self._inherited)
-        self._hooks.inherit(self._inherited.elements)
+        self._hooks.inherit(self._inherited.elements, chains.uses)
 
     @property
     def settings(self) -> NetlinkSettings:
@@ -168,10 +174,28 @@ class Installer:
     # -- changes
 
     def apply(self, changes: Sequence[Change]) -> dict[Item, str]:
-        """Carry the changes out; returns what failed and why, by object. Raises OSError if the kernel does not answer.
+        """Carry the changes out; returns what failed and why, by object. Of many ports, putting them into bridges goes
+        on when it returns: see `settle`. Raises OSError if the kernel does not answer.
         """
-        with self.muted(len(changes)):
+        entries = sum(1 for change in changes if isinstance(change.item, MacItem | FloodItem))
+        with self.muted(entries):
             return self._apply(changes)
+
+    def settle(self) -> dict[Item, str]:
+        """Wait for what goes on; returns what of it failed and why, by object."""
+        self._await_joining()
+        late, self._late = self._late, {}
+        return late
+
+    def _await_joining(self) -> None:
+        joining, self._joining = self._joining, []
+        for joined, future in joining:
+            try:
+                late = future.result(_JOIN_TIMEOUT_S)
+            except (OSError, FutureTimeout, CancelledError) as problem:
+                late = {change.item: f"the kernel does not answer: {problem!r}" for change in joined}
+            self._unhook_failed(joined, late)
+            self._late.update(late)
 
     def _apply(self, changes: Sequence[Change]) -> dict[Item, str]:
         self._failed = {}
@@ -181,23 +205,46 @@ class Installer:
         self._each(added[LegItem], self._add_leg)
         faults = self._settings.faults
         faults.at("netlink.devices")
-        self._filter_all(self._filter_additions([*added[TapItem], *added[ElementItem]]))
+        filtered = [*added[TapItem], *added[ElementItem]]
+        self._filter_all(self._changes.additions(filtered, self._inherited, self._failed))
         faults.at("netlink.filter")
-        self._do(self._route, self._enslave(added[TapItem]))
-        self._filter_all(self._unhook((tap, to) for tap, _, to in added[TapItem] if tap in self._failed))
-        self._do(self._route, self._forwarding([*added[MacItem], *added[FloodItem]]))
+        self._join(added[TapItem], added[MacItem])
+        self._do(self._route, self._entries.forwarding(added[FloodItem], self._failed))
         self._in_routers([*added[RouteItem], *added[RuleItem]])
         faults.at("netlink.removal")
         self._forget_resolved([*added[ElementItem], *removed[ElementItem]])
+        if any(removed.values()):
+            self._remove(removed, added[TapItem])
+        return self._failed
+
+    def _remove(self, removed: Mapping[type, Sequence[Change]], taps: Sequence[Change]) -> None:
+        self._await_joining()
         self._in_routers([*removed[RouteItem], *removed[RuleItem]])
-        removed_macs = self._without_moved(removed[MacItem], added[TapItem])
-        self._do(self._route, self._forwarding([*removed_macs, *removed[FloodItem]]))
-        self._do(self._route, self._release(removed[TapItem]))
-        self._filter_all(self._filter_removals([*removed[TapItem], *removed[ElementItem]]))
+        macs = without_moved(removed[MacItem], taps, self._failed | self._late)
+        self._do(self._route, self._entries.forwarding([*macs, *removed[FloodItem]], self._failed))
+        self._do(self._route, self._entries.leaving(removed[TapItem]))
+        self._filter_all(self._changes.removals([*removed[TapItem], *removed[ElementItem]]))
         self._each(removed[LegItem], self._remove_leg)
         self._each(removed[RouterItem], lambda change: self._remove_router(change.item))
         self._each(removed[SegmentItem], self._remove_segment)
-        return self._failed
+
+    def _join(self, taps: Sequence[Change], macs: Sequence[Change]) -> None:
+        """Ports into their bridges, and their MACs. For many a thread of its own does it: the kernel takes longer for
+        it than for all else."""
+        work = self._entries.joining(taps, self._failed) + self._entries.forwarding(macs, self._failed)
+        if len(taps) < _MANY_PORTS and not self._joining:
+            self._do(self._route, work)
+            self._unhook_failed(taps, self._failed)
+        else:
+            try:
+                future = self._joiner.submit(_submit, self._route, work)
+            except RuntimeError as closed:
+                raise OSError("the data plane is closing") from closed
+            self._joining.append(([*taps, *macs], future))
+
+    def _unhook_failed(self, taps: Iterable[Change], refused: Failed) -> None:
+        """A port that the bridge refuses keeps no chain."""
+        refused.update(self._filter.do(self._changes.unhook((tap, to) for tap, _, to in taps if tap in refused)))
 
     def _each(self, changes: Sequence[Change], action: Callable[[Change], None]) -> None:
         for change in changes:
@@ -210,12 +257,11 @@ class Installer:
         self._failed.update(self._tunnels.remove(change.item))
 
     def _do(self, channel: Channel, work: Work) -> None:
-        if not work:
-            return
-        refused = channel.submit([request for _, request in work])
-        for index in sorted(refused):
-            # What comes after the first of an object is its consequence.
-            self._failed.setdefault(work[index][0], str(refused[index]))
+        for item, why in _submit(channel, work).items():
+            self._failed.setdefault(item, why)
+
+    def _filter_all(self, groups: Sequence[Group]) -> None:
+        self._failed.update(self._filter.do(groups))
 
     # -- routers
 
@@ -334,144 +380,6 @@ class Installer:
         for mark, addresses in by_mark.items():
             self.forget_resolved(mark, addresses)
 
-    # -- ports in bridges, forwarding entries
-
-    def _enslave(self, added: Iterable[Change]) -> Work:
-        work: Work = []
-        for item, _, after in added:
-            if isinstance(item, TapItem) and isinstance(after, Tap) and item not in self._failed:
-                segment, about = self._segments[after.segment], f"device {after.name}"
-                work.append((item, rtnl.enslave(item.ifindex, segment.bridge, about)))
-                work.append((item, rtnl.no_learning(item.ifindex, about)))
-                work.append((item, rtnl.set_up(item.ifindex, about)))
-        return work
-
-    def _release(self, removed: Iterable[Change]) -> Work:
-        return [
-            (item, rtnl.enslave(item.ifindex, 0, f"device {before.name}"))
-            for item, before, _ in removed
-            if isinstance(item, TapItem) and isinstance(before, Tap)
-        ]
-
-    def _forwarding(self, changes: Iterable[Change]) -> Work:
-        work: Work = []
-        for item, before, after in changes:
-            if isinstance(item, MacItem):
-                segment = self._segments.get(item.segment)
-                if segment is None:
-                    self._lacks_bridge(item, after)
-                    continue
-                new = after if isinstance(after, Via) else None
-                old = before if isinstance(before, Via) else None
-                if old is not None and (new is None or (old.host and not new.host)):
-                    work += [(item, request) for request in self._mac_gone(segment, item.mac, old)]
-                if new is not None:
-                    work.append((item, self._mac_here(segment, item.mac, new)))
-            elif isinstance(item, FloodItem):
-                segment = self._segments.get(item.segment)
-                if segment is None:
-                    self._lacks_bridge(item, after)
-                    continue
-                flood = self._tunnels.no_flood if after is NOTHING else self._tunnels.flood
-                work += [(item, request) for request in flood(item)]
-        return work
-
-    def _without_moved(self, macs: Iterable[Change], taps: Iterable[Change]) -> list[Change]:
-        """Without the MACs of devices that are in another bridge now: what the old one had of a device went with it,
-        and to remove a MAC of a device is to remove it where the device is."""
-        bridges = {
-            item.ifindex: tap.segment
-            for item, _, tap in taps
-            if isinstance(item, TapItem) and isinstance(tap, Tap) and item not in self._failed
-        }
-        return [change for change in macs if not _is_elsewhere(change, bridges)]
-
-    def _lacks_bridge(self, item: Item, after: object) -> None:
-        if after is not NOTHING:
-            self._failed[item] = "its segment has no bridge"
-
-    def _device(self, via: Via) -> int:
-        leg = self._legs.get(via.leg)
-        return via.ifindex or (leg.outside if leg is not None else 0)
-
-    def _mac_here(self, segment: SegmentDevices, mac: bytes, via: Via) -> Request:
-        if via.host and segment.has_hosts:
-            return rtnl.add_remote_mac(segment.tunnel, mac, via.host)
-        return rtnl.add_local_mac(segment.tunnel if via.host else self._device(via), mac)
-
-    def _mac_gone(self, segment: SegmentDevices, mac: bytes, via: Via) -> list[Request]:
-        if via.host and segment.has_hosts:
-            return rtnl.delete_remote_mac(segment.tunnel, mac)
-        return [rtnl.delete_local_mac(segment.tunnel if via.host else self._device(via), mac)]
-
-    # -- the filter
-
-    def _filter_all(self, groups: Sequence[Group]) -> None:
-        self._failed.update(self._filter.do(groups))
-
-    def _filter_additions(self, added: Iterable[Change]) -> list[Group]:
-        groups: list[Group] = []
-        gone: dict[str, Elements] = {}
-        new: dict[str, Elements] = {}
-        items: dict[str, list[Item]] = {}
-        for item, before, after in added:
-            if isinstance(item, TapItem) and isinstance(after, Tap):
-                if after.segment not in self._segments:
-                    self._failed[item] = f"device {after.name}: its segment has no bridge"
-                    continue
-                if isinstance(before, Tap) and before.name != after.name:
-                    self._hooks.unhook(item.ifindex, before.name)
-                groups.append(Group([item], self._hooks.hook(item.ifindex, after)))
-            elif isinstance(item, ElementItem):
-                key = self.places.key_of(item)
-                if key is None:
-                    self._failed[item] = "the device it is about is not there"
-                    continue
-                stands = self._inherited.elements.pop((item.set_name, key), None)
-                if stands is not None and before is NOTHING:
-                    if stands == data_of(after):
-                        continue
-                    gone.setdefault(item.set_name, []).append((key, stands))
-                elif before is not NOTHING:
-                    gone.setdefault(item.set_name, []).append((key, data_of(before)))
-                new.setdefault(item.set_name, []).append((key, data_of(after)))
-                items.setdefault(item.set_name, []).append(item)
-        groups += [elements_group(items[name], name, gone.get(name, []), new[name]) for name in new]
-        return groups + self._without_stale(change.item for change in added)
-
-    def _without_stale(self, added: Iterable[Item]) -> list[Group]:
-        """What ports said to an earlier agent's liking, and are not to say any more."""
-        groups: list[Group] = []
-        for item in added:
-            keys = self._hooks.take_inherited(item.ifindex) if isinstance(item, TapItem) else ()
-            for key in keys:
-                data = self._inherited.elements.pop(key, None)
-                if data is not None:
-                    groups.append(elements_group([item], key[0], [(key[1], data)], []))
-        return groups
-
-    def _unhook(self, taps: Iterable[tuple[Item, object]]) -> list[Group]:
-        """Takes them out of the chains that they share, at once; returns what removes their own."""
-        groups: list[Group] = []
-        for item, tap in taps:
-            if isinstance(item, TapItem) and isinstance(tap, Tap):
-                self._hooks.unhook(item.ifindex, tap.name)
-                groups.append(Group([item], without_chain(item.ifindex)))
-        return groups
-
-    def _filter_removals(self, removed: Iterable[Change]) -> list[Group]:
-        groups: list[Group] = []
-        gone: dict[str, Elements] = {}
-        items: dict[str, list[Item]] = {}
-        for item, before, _ in removed:
-            if isinstance(item, TapItem):
-                groups += self._unhook([(item, before)])
-            elif isinstance(item, ElementItem) and (key := self.places.key_of(item)) is not None:
-                gone.setdefault(item.set_name, []).append((key, data_of(before)))
-                items.setdefault(item.set_name, []).append(item)
-        groups += [elements_group(items[name], name, gone[name], []) for name in gone]
-        return groups
-
 
 def _by_kind(changes: Sequence[Change], *, gone: bool) -> dict[type, list[Change]]:
     found: dict[type, list[Change]] = defaultdict(list)
@@ -481,12 +389,11 @@ def _by_kind(changes: Sequence[Change], *, gone: bool) -> dict[type, list[Change
     return found
 
 
-def _is_elsewhere(mac: Change, bridges: Mapping[int, Segment]) -> bool:
-    item, before, _ = mac
-    if not isinstance(item, MacItem) or not isinstance(before, Via):
-        return False
-    return bridges.get(before.ifindex, item.segment) != item.segment
-
-
-def data_of(value: Value | object) -> bytes:
-    return value if isinstance(value, bytes) else b""
+def _submit(channel: Channel, work: Work) -> Failed:
+    """Returns what is refused, and why."""
+    refused: Failed = {}
+    problems = channel.submit([request for _, request in work]) if work else {}
+    for index in sorted(problems):
+        # What comes after the first of an object is its consequence.
+        refused.setdefault(work[index][0], str(problems[index]))
+    return refused

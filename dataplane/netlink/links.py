@@ -3,29 +3,39 @@
 from __future__ import annotations
 
 import logging
+import selectors
 import socket
 import threading
 from collections.abc import Callable
+from functools import partial
 
-from dataplane.kernel.channel import ROUTE, Channel
+from dataplane.kernel.channel import ROUTE, Channel, listen_to
 from dataplane.kernel.rtnl import DEL_LINK, NEW_LINK, Link, is_bridge_notice, link_of, list_links
-from dataplane.kernel.wire import messages
+from dataplane.kernel.wire import Message, messages
+from dataplane.netlink.precedence import Precedence
 
 _LINK_GROUP = 1
-_BUFFER = 8 << 20
 _TURN_S = 0.5
+_MOST = 256
+"""Datagrams taken in one go."""
 
 
 class Links:
-    """Thread safe. Both are called in the thread that listens: `changed` with the devices before and after, `stirred`
-    with the index of a bridge port whose settings may have changed."""
+    """Thread safe. Both are called in the thread that listens, or catches up: `changed` with the devices before and
+    after, `stirred` with the index of a bridge port whose settings may have changed."""
 
     def __init__(
-        self, changed: Callable[[Link | None, Link | None], None], stirred: Callable[[int], None] = lambda _: None
+        self,
+        changed: Callable[[Link | None, Link | None], None],
+        stirred: Callable[[int], None],
+        precedence: Precedence,
     ) -> None:
         self._changed = changed
         self._stirred = stirred
+        self._precedence = precedence
         self._lock = threading.Lock()
+        self._reading = threading.Lock()
+        """One datagram is noted before the next is taken."""
         self._by_index: dict[int, Link] = {}
         self._by_name: dict[str, Link] = {}
         self._by_alias: dict[str, Link] = {}
@@ -35,11 +45,7 @@ class Links:
 
     def start(self) -> None:
         """In the network namespace of the calling thread. Raises OSError."""
-        listening = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, ROUTE)
-        listening.setsockopt(socket.SOL_SOCKET, 33, _BUFFER)
-        listening.bind((0, _LINK_GROUP))
-        listening.settimeout(_TURN_S)
-        self._socket = listening
+        self._socket = listen_to(ROUTE, _LINK_GROUP)
         self._ask = Channel(ROUTE)
         self._read_all()
         self._thread.start()
@@ -95,29 +101,48 @@ class Links:
 
     def _loop(self) -> None:
         assert self._socket is not None
-        while not self._closing.is_set():
+        with selectors.DefaultSelector() as selector:
+            selector.register(self._socket, selectors.EVENT_READ)
+            while not self._closing.is_set():
+                if not selector.select(_TURN_S):
+                    continue
+                self._precedence.give_way(self._closing)
+                self._take_some(self._socket)
+
+    def catch_up(self) -> None:
+        """Know what the kernel has said until now: who listens may be behind."""
+        if self._socket is not None:
+            self._take_some(self._socket)
+
+    def _take_some(self, source: socket.socket) -> None:
+        """What there is, but for who goes on for ever."""
+        for _ in range(_MOST):
             try:
-                data = self._socket.recv(1 << 18)
-            except TimeoutError:
-                continue
+                with self._reading:
+                    told = self._note_all(source.recv(1 << 18))
+            except BlockingIOError:
+                return
             except OSError:
                 # Notices were lost (ENOBUFS): look at everything.
-                if self._closing.is_set():
-                    return
-                self._read_all()
-                continue
-            try:
-                self._take(data)
-            except Exception:  # one notice must not end the thread
-                logging.getLogger(__name__).exception("cannot follow a change of a device")
+                if not self._closing.is_set():
+                    self._read_all()
+                return
+            # Not while reading: whoever is told may wait for somebody who wants to catch up.
+            for tell in told:
+                try:
+                    tell()
+                except Exception:  # one notice must not end the thread
+                    logging.getLogger(__name__).exception("cannot follow a change of a device")
 
-    def _take(self, data: bytes) -> None:
+    def _note_all(self, data: bytes) -> list[Callable[[], None]]:
+        """Returns what is to be told of it."""
+        told: list[Callable[[], None]] = []
         for message in messages(data):
-            if message.kind not in (NEW_LINK, DEL_LINK):
+            link = _link_in(message)
+            if link is None:
                 continue
-            link = link_of(message)
             if is_bridge_notice(message):
-                self._stirred(link.ifindex)
+                told.append(partial(self._stirred, link.ifindex))
                 continue
             after = link if message.kind == NEW_LINK else None
             with self._lock:
@@ -127,4 +152,15 @@ class Links:
                 if after is not None:
                     self._put(after)
             if before != after:
-                self._changed(before, after)
+                told.append(partial(self._changed, before, after))
+        return told
+
+
+def _link_in(message: Message) -> Link | None:
+    if message.kind not in (NEW_LINK, DEL_LINK):
+        return None
+    try:
+        return link_of(message)
+    except Exception:  # one notice must not end the thread
+        logging.getLogger(__name__).exception("cannot read what the kernel says of a device")
+        return None

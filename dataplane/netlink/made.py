@@ -27,6 +27,14 @@ class MadeDevices:
         self._devices = devices
         self._links = links
 
+    def open(self) -> None:
+        """In the host's network namespace."""
+        self._devices.open()
+
+    def close(self) -> None:
+        """What was made stays."""
+        self._devices.close()
+
     def make(self, batches: Sequence[Batch]) -> dict[Key, Outcome]:
         """What the ports in these want; returns what goes wrong. Raises DataPlaneError."""
         wanted = (item for batch in batches for item in batch.upserts if isinstance(item, PortWanted))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from hashlib import blake2b
 
 from dataplane.model import Segment
@@ -48,8 +49,11 @@ def namespace_name(prefix: str, router_id: str) -> str:
     return prefix + _digits(router_id)
 
 
+OWN_CHAIN = "port-"
+
+
 def port_chain(index: int) -> str:
-    return f"port-{index}"
+    return f"{OWN_CHAIN}{index}"
 
 
 def layout_chain(layout: int | str) -> str:
@@ -78,6 +82,7 @@ def shared_chains() -> list[str]:
     return [shared_chain(index) for index in range(_SHARED_CHAINS)]
 
 
+@lru_cache(maxsize=1024)
 def mark_of(subnet_id: str) -> int:
     """The packet mark that says which subnet a frame is in: 31 bits, not 0."""
     return (int.from_bytes(blake2b(subnet_id.encode(), digest_size=4).digest(), "big") & 0x7FFFFFFF) or 1

@@ -269,25 +269,37 @@ class NeighborBook:
 
     def _note_foreign(self, items: Items) -> list[str]:
         """Remember that the book has to do with these; returns those who are kept here and have one of them."""
-        found: list[str] = []
+        found: list[str | None] = []
         for item in items:
-            if isinstance(item, MacItem) or (isinstance(item, ElementItem) and item.set_name == "senders"):
-                segment = item.segment if isinstance(item, MacItem) else item.device
-                mac = item.mac if isinstance(item, MacItem) else item.key
-                if isinstance(segment, Segment):
-                    in_segment = self._segments.setdefault(segment, _InSegment())
-                    in_segment.foreign.add(mac)
-                    found += filter(None, [in_segment.macs.get(mac)])
-            elif isinstance(item, ElementItem) and item.set_name in ("members", "addresses"):
-                size = 6 if item.set_name == "members" else 4
-                in_subnet = self._subnets.setdefault(item.key[:4], _InSubnet())
-                what = item.key[4 : 4 + size]
-                in_subnet.foreign.add(what)
-                owners = in_subnet.addresses
-                if size == 6 and in_subnet.segment is not None:
-                    owners = self._segments[in_subnet.segment].macs
-                found += filter(None, [owners.get(what)])
-        return found
+            if isinstance(item, ElementItem):
+                name = item.set_name
+                if name == "senders" and isinstance(item.device, Segment):
+                    found.append(self._note_mac(item.device, item.key))
+                elif name == "members":
+                    in_subnet, mac = self._in_subnet(item.key[:4]), item.key[4:10]
+                    in_subnet.foreign.add(mac)
+                    owners = self._segments[in_subnet.segment].macs if in_subnet.segment is not None else {}
+                    found.append(owners.get(mac))
+                elif name == "addresses":
+                    in_subnet, address = self._in_subnet(item.key[:4]), item.key[4:8]
+                    in_subnet.foreign.add(address)
+                    found.append(in_subnet.addresses.get(address))
+            elif isinstance(item, MacItem):
+                found.append(self._note_mac(item.segment, item.mac))
+        return [owner for owner in found if owner]
+
+    def _note_mac(self, segment: Segment, mac: bytes) -> str | None:
+        in_segment = self._segments.get(segment)
+        if in_segment is None:
+            in_segment = self._segments[segment] = _InSegment()
+        in_segment.foreign.add(mac)
+        return in_segment.macs.get(mac)
+
+    def _in_subnet(self, mark: bytes) -> _InSubnet:
+        in_subnet = self._subnets.get(mark)
+        if in_subnet is None:
+            in_subnet = self._subnets[mark] = _InSubnet()
+        return in_subnet
 
     # -- what is to be done
 

@@ -49,6 +49,11 @@ def key_bytes(*parts: bytes) -> bytes:
     return b"".join([part + _PADDING[len(part) & 3] for part in parts])
 
 
+def mac_key(first: bytes, mac: bytes) -> bytes:
+    """key_bytes() of 4 bytes and a MAC."""
+    return first + mac + b"\0\0"
+
+
 # -- expressions
 #
 # A port has a dozen rules of some hundred parts, nearly all of them equal among ports: parts are remembered.
@@ -180,8 +185,14 @@ def delete_device(table: str, chain: str, priority: int, device: str) -> Request
 
 
 def _device(table: str, chain: str, priority: int, device: str) -> bytes:
-    hook = nested(4, be32(1, 0), be32(2, priority), nested(4, text(1, device)))
-    return text(1, table) + text(3, chain) + hook
+    head, ingress = _chain_of(table, chain, priority)
+    return head + nested(4, ingress, nested(4, text(1, device)))
+
+
+@lru_cache(maxsize=128)
+def _chain_of(table: str, chain: str, priority: int) -> tuple[bytes, bytes]:
+    """What the devices of a chain have in common."""
+    return text(1, table) + text(3, chain), be32(1, 0) + be32(2, priority)
 
 
 def delete_chain(family: int, table: str, chain: str) -> Request:

@@ -25,6 +25,7 @@ from dataplane.kernel.namespaces import DIRECTORY
 from dataplane.kernel.wire import Message, attributes, chars, messages
 from dataplane.netlink.names import TABLE
 from dataplane.netlink.namespaces import Namespace
+from dataplane.netlink.precedence import Precedence
 from dataplane.netlink.standing import ChainKey, ElementKey, EntryKey, elements_of
 
 _NEIGHBORS, _FILTERS = 1 << 2, 1 << 6
@@ -127,8 +128,9 @@ class Suspicion:
 class Notices:
     """One thread that listens. Thread safe. `suspect` is called in that thread once things have been quiet a moment."""
 
-    def __init__(self, suspect: Callable[[Suspicion], None]) -> None:
+    def __init__(self, suspect: Callable[[Suspicion], None], precedence: Precedence) -> None:
         self._suspect = suspect
+        self._precedence = precedence
         self._lock = threading.Lock()
         self._suspicion = Suspicion()
         self._since = 0.0
@@ -240,6 +242,7 @@ class Notices:
     def _loop(self) -> None:
         while not self._closing.is_set():
             ready = self._selector.select(_QUIET_S if self._since else _IDLE_S)
+            self._precedence.give_way(self._closing)
             for key, _ in ready:
                 # A router's socket may be closed meanwhile: the router is gone.
                 with contextlib.suppress(OSError):

@@ -44,12 +44,13 @@ from dataplane.model import (
     Wanted,
 )
 from dataplane.netlink.asking import asking
-from dataplane.netlink.book import Book, Change
+from dataplane.netlink.book import Book
 from dataplane.netlink.crowd import add_neighbors, remove_neighbors, tunnels_of
+from dataplane.netlink.delivery import Delivery
 from dataplane.netlink.filter import number
 from dataplane.netlink.geneve import why_no_geneve
 from dataplane.netlink.installer import Installer
-from dataplane.netlink.items import ElementItem, FloodItem, Item, Items
+from dataplane.netlink.items import ElementItem, FloodItem, Items
 from dataplane.netlink.layout import LayoutError
 from dataplane.netlink.links import Links
 from dataplane.netlink.made import MadeDevices, MadeTrace
@@ -59,6 +60,7 @@ from dataplane.netlink.nft import key_bytes
 from dataplane.netlink.notices import Notices, Suspicion
 from dataplane.netlink.objects import Objects
 from dataplane.netlink.population import Population
+from dataplane.netlink.precedence import Precedence
 from dataplane.netlink.render import only_items, port_items, router_items, subnet_items
 from dataplane.netlink.settings import NetlinkSettings
 from dataplane.netlink.sockets import DHCP_REQUESTS, PacketSockets, send_frame
@@ -68,6 +70,8 @@ from dataplane.netlink.wiring import Wiring
 
 _AGAIN_AFTER_S = 5.0
 _CLOSE_WAIT_S = 0.5
+_PORTS_FIRST, _PORTS_MOST = 16, 64
+"""Ports that are made ready before the kernel begins, and at most at a time while it is busy with others."""
 _TUNNELS = frozenset({NetworkType.VXLAN, NetworkType.GENEVE})
 _log = logging.getLogger(__name__)
 _T = TypeVar("_T")
@@ -84,7 +88,9 @@ class NetlinkDataPlane(DataPlane):
         self._population = Population()
         self._neighbors = NeighborBook(self._book, self._population)
         self._objects = Objects(self._book, self._neighbors)
-        self._links = Links(self._on_link, self._on_port_setting)
+        self._delivery = Delivery(self._book, self._objects, self._put_off)
+        self._precedence = Precedence()
+        self._links = Links(self._on_link, self._on_port_setting, self._precedence)
         own_devices = PortDevices(settings.devices)
         self._wiring = Wiring(self._links, own_devices)
         self._made = MadeDevices(own_devices, self._links)
@@ -109,6 +115,7 @@ class NetlinkDataPlane(DataPlane):
         self._listener = listener
         self._sockets.start()
         self._unknown.start()
+        self._made.open()
         self._starter.start()
 
     def close(self) -> None:
@@ -118,6 +125,7 @@ class NetlinkDataPlane(DataPlane):
         self._sockets.close()
         self._unknown.close()
         self._links.close()
+        self._made.close()
         if self._notices is not None:
             self._notices.close()
         # What is in hand ends at its next request; it is not waited for longer than that.
@@ -131,7 +139,7 @@ class NetlinkDataPlane(DataPlane):
     def _bring_up(self) -> None:
         while not self._closing.is_set():
             installer: Installer | None = None
-            notices = Notices(self._on_suspicion)
+            notices = Notices(self._on_suspicion, self._precedence)
             try:
                 installer = Installer(self._settings, notices)
                 installer.prepare()
@@ -158,6 +166,10 @@ class NetlinkDataPlane(DataPlane):
     # -- programming --------------------------------------------------------------------------------------------
 
     def apply(self, batches: Sequence[Batch]) -> Applied:
+        with self._precedence.first():
+            return self._apply(batches)
+
+    def _apply(self, batches: Sequence[Batch]) -> Applied:
         started = time.perf_counter()
         problems: dict[Key, Outcome] = {}
         if self._installer is None:
@@ -174,15 +186,22 @@ class NetlinkDataPlane(DataPlane):
                     if batch.kind is Kind.NEIGHBOR:
                         self._take_neighbors(batch, problems)
                         continue
-                    for wanted in batch.upserts:
+                    begin_at, growing = (_PORTS_FIRST if batch.kind is Kind.PORT else 0), _PORTS_FIRST
+                    for count, wanted in enumerate(batch.upserts, 1):
                         problem = self._upsert(wanted)
                         if problem is not None:
                             problems[Key(batch.kind, wanted.id)] = problem
+                        if count == begin_at:
+                            # While the kernel has these, the next are made ready.
+                            self._derive()
+                            self._delivery.begin(installer, problems)
+                            growing = min(growing * 4 // 3, _PORTS_MOST)
+                            begin_at += growing
                     for resource_id in (*batch.removals, *batch.withheld):
                         self._remove(batch.kind, resource_id)
                 self._derive()
                 self._remove_neighbors(installer)
-                self._install(installer, problems)
+                self._delivery.install(installer, problems)
                 self._add_neighbors(installer, problems)
                 self._dismiss([Key(batch.kind, name) for batch in batches for name in batch.removals], problems)
                 self._unknown.listen()
@@ -199,31 +218,6 @@ class NetlinkDataPlane(DataPlane):
             problems.update((key, failed(f"not removed: {problem}")) for key in removed)
 
     # -- objects
-
-    def _install(self, installer: Installer, problems: dict[Key, Outcome]) -> None:
-        """Do what the book says is missing; what the kernel refuses becomes the outcome of whoever wants it."""
-        self._carry_out(self._book.take_evictions(), installer, problems)
-        self._carry_out(self._book.take_changes(), installer, problems)
-
-    def _carry_out(self, changes: Sequence[Change], installer: Installer, problems: dict[Key, Outcome]) -> None:
-        if not changes:
-            return
-        refused: Mapping[Item, str] = {change.item: "" for change in changes}
-        try:
-            refused = installer.apply(changes)
-        except BaseException:
-            self._put_off(owner for change in changes for owner in self._objects.owners(change.item))
-            raise
-        finally:
-            self._book.done(changes, refused)
-        for item, why in refused.items():
-            owners = self._objects.owners(item)
-            if not owners:
-                _log.warning("not removed: %s", why)
-            for owner in owners:
-                problems.setdefault(owner, failed(why))
-            # Nobody is told of what is derived, to ask for it again.
-            self._put_off(owner for owner in owners if owner.id.startswith("/"))
 
     def _put_off(self, owners: Iterable[Key]) -> None:
         if self._upkeep is not None:
@@ -314,7 +308,7 @@ class NetlinkDataPlane(DataPlane):
         if refused:
             self._neighbors.not_installed(refused)
             self._derive()
-            self._install(installer, problems)
+            self._delivery.install(installer, problems)
 
     # -- ports
 
@@ -457,7 +451,7 @@ class NetlinkDataPlane(DataPlane):
     def _put_back(self) -> Collection[Key]:
         problems: dict[Key, Outcome] = {}
         if self._installer is not None:
-            self._install(self._installer, problems)
+            self._delivery.install(self._installer, problems)
             self._unknown.listen()
         return problems.keys()
 

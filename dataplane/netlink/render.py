@@ -32,9 +32,10 @@ from dataplane.netlink.items import (
     Tap,
     TapItem,
     Via,
+    element,
 )
 from dataplane.netlink.names import host_number, mark_of
-from dataplane.netlink.nft import key_bytes
+from dataplane.netlink.nft import key_bytes, mac_key
 
 
 def _in_subnet(set_name: str, mark: bytes, *parts: bytes) -> ElementItem:
@@ -62,37 +63,39 @@ def subnet_items(wanted: SubnetWanted) -> Items:
 
 def port_items(wanted: PortWanted, index: int, name: str, *, hands_up_dhcp: bool) -> Items:
     """A port whose device is there. The subnets must be of one segment."""
-    port, segment = wanted.port, wanted.subnets[0].ref.segment
-    device = number(index)
+    port, first = wanted.port, wanted.subnets[0]
+    segment, device = first.ref.segment, number(index)
     apart = is_apart(wanted)
     items: Items = {
         SegmentItem(segment): None,
         TapItem(index): Tap(segment, name, port_rules(wanted, hands_up_dhcp=hands_up_dhcp) if apart else ()),
-        ElementItem("ports", device): None,
+        element("ports", device): None,
     }
     if apart:
-        items[ElementItem("apart", device)] = None
+        items[element("apart", device)] = None
     else:
         for set_name, key, data in port_elements(wanted, device, hands_up_dhcp=hands_up_dhcp):
-            items[ElementItem(set_name, key)] = data or None
+            items[element(set_name, key)] = data or None
     if not port.admin_state_up:
         return items
-    shared = shared_macs(port.mac, port.allowed_pairs)
-    items[MacItem(segment, port.mac)] = Via(ifindex=index)
-    for mac in (port.mac, *shared):
-        items[ElementItem("owners", key_bytes(device, mac))] = None
-    marks = {subnet.id: number(mark_of(subnet.id)) for subnet in wanted.subnets}
-    for mark in marks.values():
-        items[_in_subnet("members", mark, port.mac)] = None
-        items[_in_subnet("listeners", mark, device)] = None
-        for mac in shared:
-            items[_in_subnet("shared", mark, mac)] = None
-    for fixed in wanted.held:
-        if len(fixed.address) == 4:
-            items[_in_subnet("addresses", marks[fixed.subnet_id], fixed.address)] = port.mac
-    gateway_mac = wanted.subnets[0].subnet.gateway_mac
+    mac = port.mac
+    shared = shared_macs(mac, port.allowed_pairs) if port.allowed_pairs else []
+    items[MacItem(segment, mac)] = Via(ifindex=index)
+    items[element("owners", mac_key(device, mac))] = None
+    for other in shared:
+        items[element("owners", mac_key(device, other))] = None
+    for subnet in wanted.subnets:
+        mark = number(mark_of(subnet.id))
+        items[element("members", mac_key(mark, mac))] = None
+        items[element("listeners", mark + device)] = None
+        for other in shared:
+            items[element("shared", mac_key(mark, other))] = None
+    for subnet_id, address in wanted.held:
+        if len(address) == 4:
+            items[element("addresses", number(mark_of(subnet_id)) + address)] = mac
+    gateway_mac = first.subnet.gateway_mac
     if gateway_mac is not None:
-        items[ElementItem("own_gateway", device)] = gateway_mac
+        items[element("own_gateway", device)] = gateway_mac
     return items
 
 

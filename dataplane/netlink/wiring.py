@@ -36,6 +36,9 @@ class Wiring:
             self._by_device_name.setdefault(wanted.port.device_name, {})[wanted.id] = None
         self._ports[wanted.id] = wanted
         link = self.find(wanted)
+        if link is None:
+            self._links.catch_up()
+            link = self.find(wanted)
         self._unwire(wanted.id)
         if link is not None:
             self._wired[wanted.id] = link

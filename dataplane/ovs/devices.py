@@ -28,6 +28,14 @@ class DeviceMaker:
         self._mtu = settings.mtu
         self._timeout_s = timeout_s
 
+    def open(self) -> None:
+        """In the host's network namespace."""
+        self._devices.open()
+
+    def close(self) -> None:
+        """What was made stays."""
+        self._devices.close()
+
     @property
     def active(self) -> bool:
         return self._devices.active

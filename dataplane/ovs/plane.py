@@ -133,16 +133,13 @@ class OvsDataPlane(DataPlane):
 
     def open(self, listener: Callable[[Event], None]) -> None:
         self._listener = listener
-        self._punts.start()
-        self._drift.start()
-        self._ovsdb.start()
-        self._bring_up.start()
+        self._maker.open()
+        for part in (self._punts, self._drift, self._ovsdb, self._bring_up):
+            part.start()
 
     def close(self) -> None:
-        self._bring_up.close()
-        self._drift.close()
-        self._punts.close()
-        self._ovsdb.close()
+        for part in (self._bring_up, self._drift, self._punts, self._maker, self._ovsdb):
+            part.close()
 
     # -- programming --------------------------------------------------------------------------------------------
 

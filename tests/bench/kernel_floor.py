@@ -8,27 +8,37 @@ import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 from unittest import mock
 
-from dataplane.devices.requests import add_pair, delete_devices, furnish
+from dataplane.devices.requests import add_pair, delete_devices, finish_near, furnish
 from dataplane.devices.spec import DeviceSpec
 from dataplane.kernel import rtnl
-from dataplane.kernel.channel import ROUTE, bind_mount, new_namespace
+from dataplane.kernel.channel import NETFILTER, ROUTE, bind_mount, new_namespace
 from dataplane.kernel.namespaces import DIRECTORY, remove_namespace
-from dataplane.kernel.wire import ACK, DUMP, ERROR, Request, answer_of, encode, messages
+from dataplane.kernel.wire import ACK, DUMP, ERROR, Request, answer_of, encode, messages, u32
+from dataplane.model import PortWanted
+from dataplane.netlink import nft
+from dataplane.netlink.filter import SETS, SHARED_PRIORITY
+from dataplane.netlink.items import ElementItem, MacItem
+from dataplane.netlink.names import TABLE, shared_chain
+from dataplane.netlink.render import port_items
 from tests.bench.figures import BenchError
 from tests.lab.netns import Namespace
 
-_TIMEOUT = 30.0
+_TIMEOUT = 30
 _BUFFER = 16 << 20
+_NS_FD = 28
+_CHOSEN = 1 << 20
+"""Numbers of devices from here on are nobody's."""
 _TRIED = frozenset({errno.ENOENT, errno.EEXIST, errno.EOPNOTSUPP})
 _SO_SNDBUFFORCE, _SO_RCVBUFFORCE = 32, 33
 
 
 def _raw(protocol: int) -> socket.socket:
     made = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, protocol)
-    made.settimeout(_TIMEOUT)
+    # Not settimeout(), which makes two calls of each.
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, struct.pack("@ll", _TIMEOUT, 0))
     for option in (_SO_SNDBUFFORCE, _SO_RCVBUFFORCE):
         made.setsockopt(socket.SOL_SOCKET, option, _BUFFER)
     made.bind((0, 0))
@@ -36,7 +46,9 @@ def _raw(protocol: int) -> socket.socket:
 
 
 def _together(requests: Sequence[Request]) -> bytes:
-    return b"".join(encode(one._replace(flags=one.flags | ACK), number) for number, one in enumerate(requests, 1))
+    """Only the last is acknowledged: what is refused is answered in any case, and before it."""
+    parts = [*requests[:-1], requests[-1]._replace(flags=requests[-1].flags | ACK)]
+    return b"".join(encode(one, number) for number, one in enumerate(parts, 1))
 
 
 def _exchange(over: socket.socket, data: bytes, expected: frozenset[int] = frozenset()) -> None:
@@ -57,34 +69,93 @@ def _exchange(over: socket.socket, data: bytes, expected: frozenset[int] = froze
 # -- one port with a namespace
 
 
-def made_port(host: Namespace, name: str, device: str, spec: DeviceSpec, mtu: int) -> float:
-    """Seconds for a namespace with a name, a pair born into it, addresses, routes, all up. It is gone afterwards."""
+class MadePort(NamedTuple):
+    """What the kernel is asked for one port, encoded beforehand. The host's end gets a number that is chosen, so that
+    requests about it can be ready before it is there."""
 
-    def work() -> tuple[float, socket.socket]:
+    namespace: str
+    mark: bytes
+    """In the port's namespace: whose it is, loopback up."""
+    device: bytes
+    """The host's end of the pair: number, name, whose it is, up. The other end is born in the namespace of descriptor
+    0, to be put in."""
+    filter: bytes
+    """A transaction: the device in its chain, and all elements of the port."""
+    bridge: bytes
+    """The device into the bridge, and the forwarding entry."""
+    undo: bytes
+    """A transaction without these elements."""
+    index: int
+    spec: DeviceSpec
+
+
+def made_port(wanted: PortWanted, spec: DeviceSpec, namespace: str, device: str, bridge: int, mtu: int) -> MadePort:
+    """As the data plane makes it: what is in here is what `dataplane/devices` and `dataplane/netlink` send."""
+    index = _CHOSEN + bridge + int.from_bytes(spec.mac[3:], "big")
+    pair = add_pair(device, spec.mac, 0, mtu, device)
+    pair = pair._replace(body=struct.pack("=BxHiII", 0, 0, index, 0, 0) + pair.body[16:])
+    by_set: dict[str, list[tuple[bytes, bytes]]] = {}
+    macs = []
+    for item, value in port_items(wanted, index, device, hands_up_dhcp=False).items():
+        if isinstance(item, ElementItem):
+            by_set.setdefault(item.set_name, []).append((item.key, value if isinstance(value, bytes) else b""))
+        elif isinstance(item, MacItem):
+            macs.append(rtnl.add_local_mac(index, item.mac))
+    add = [nft.add_device(TABLE, shared_chain(index), SHARED_PRIORITY, device)]
+    remove = []
+    for name, elements in by_set.items():
+        add += nft.add_elements(TABLE, SETS[name], elements)
+        remove += nft.delete_elements(TABLE, SETS[name], elements)
+    return MadePort(
+        namespace,
+        _together([rtnl.set_alias(1, spec.alias), rtnl.set_up(1, "lo")]),
+        _together([pair, *finish_near(index, spec.alias, device)]),
+        _transaction(add),
+        _together([*rtnl.join(index, bridge, device), *macs]),
+        _transaction(remove),
+        index,
+        spec,
+    )
+
+
+def time_made_port(host: Namespace, port: MadePort) -> float:
+    """Seconds until it is all there. It is gone afterwards."""
+
+    def work() -> tuple[float, socket.socket, socket.socket]:
         own = f"/proc/self/task/{threading.get_native_id()}/ns/net"
-        path = DIRECTORY / name
-        outside = _raw(ROUTE)
+        path = DIRECTORY / port.namespace
+        outside, filters = _raw(ROUTE), _raw(NETFILTER)
         started = time.perf_counter()
         new_namespace()
         inside = _raw(ROUTE)
+        _exchange(inside, port.mark)
         path.touch()
         bind_mount(own, str(path))
         fd = os.open(own, os.O_RDONLY | os.O_CLOEXEC)
-        pair = add_pair(device, spec.mac, fd, mtu, device)
-        _exchange(outside, _together([pair._replace(body=struct.pack("=BxHiII", 0, 0, 0, 1, 1) + pair.body[16:])]))
+        _exchange(outside, port.device.replace(u32(_NS_FD, 0), u32(_NS_FD, fd)))
         os.close(fd)
         index = socket.if_nametoindex("eth0")
-        _exchange(inside, _together([rtnl.set_up(1, "lo"), *furnish(spec, index, device)]))
+        _exchange(inside, _together(furnish(port.spec, index, "eth0")))
+        _exchange(filters, port.filter)
+        _exchange(outside, port.bridge)
         elapsed = time.perf_counter() - started
         inside.close()
-        return elapsed, outside
+        return elapsed, outside, filters
 
-    elapsed, outside = host.call(work)
-    index = host.call(lambda: socket.if_nametoindex(device))
-    _exchange(outside, _together(delete_devices([index])))
+    elapsed, outside, filters = host.call(work)
+    _exchange(outside, _together(delete_devices([port.index])))
+    _exchange(filters, port.undo)
     outside.close()
-    remove_namespace(name)
+    filters.close()
+    remove_namespace(port.namespace)
     return elapsed
+
+
+def _transaction(requests: Sequence[Request]) -> bytes:
+    """Only the last is acknowledged: what is refused is answered in any case, and before it."""
+    last = requests[-1]
+    parts = [nft.BEGIN, *requests[:-1], last._replace(flags=last.flags | ACK), nft.END]
+    return b"".join(encode(one, number) for number, one in enumerate(parts, 1))
 
 
 # -- whatever a data plane sends

@@ -207,3 +207,27 @@ def test_what_is_so_already_is_not_touched(host: Namespace) -> None:
     again = ensure(host, devices, one).made[one.id]
     taken_over = ensure(host, devices_for(host), one).made[one.id]
     assert (again, taken_over) == (made._replace(fresh=False), made._replace(fresh=False))
+
+
+def test_namespaces_that_are_kept_ready_are_taken_made_again_and_gone_in_the_end(host: Namespace) -> None:
+    devices = devices_for(host)
+    before, opened = traces(host), namespaces_open()
+    host.call(devices.open)
+    ready = namespaces_open()
+    assert ready > opened and traces(host) == before
+    blue = subnet("10.0.1.1")
+    # More at once than are ready.
+    wanted = [port(number, blue) for number in range(2, 7)]
+    assert ensure(host, devices, *wanted).problems == {}
+    for one in wanted:
+        inside = Namespace(f"{host.name}-{one.id}")
+        assert f"aca-port:{one.id}" in inside.run("ip", "link", "show", "lo")
+        assert "UP" in inside.run("ip", "link", "show", "lo") and "10.0.1." in inside.run("ip", "addr", "show", "eth0")
+    wait_until(lambda: namespaces_open() == ready, 5.0, "as many are ready again")
+    assert host.call(lambda: devices.remove([one.id for one in wanted])) == {}
+    devices.close()
+    assert namespaces_open() == opened
+    # Without any that is ready one is made.
+    assert ensure(host, devices, wanted[0]).problems == {}
+    assert host.call(lambda: devices.remove([wanted[0].id])) == {}
+    assert traces(host) == before

@@ -5,9 +5,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
+from dataplane.addresses import format_mac
 from dataplane.base import Batch, DevicesChanged, Event, Status
 from dataplane.kernel.channel import Channel
 from dataplane.kernel.wire import KernelError, Request
@@ -106,6 +108,43 @@ def test_a_device_that_is_in_use_otherwise(host: Namespace) -> None:
     assert apply(host, plane, BOTH).problems == {}
     assert f"master {bridge_name(SEGMENT)}" in host.run("ip", "-o", "link", "show", TAP)
     plane.close()
+
+
+def test_some_of_many_ports_are_refused(host: Namespace) -> None:
+    """So many that the kernel has the first while the last are made ready."""
+    plane, _ = open_plane(host)
+    ports = [replace(PORT, port=replace(PORT.port, **_numbered(number))) for number in range(100, 170)]
+    ports = [replace(port, held=port.port.fixed_ips) for port in ports]
+    names = [port.port.device_name for port in ports]
+    for name in names:
+        host.ip(f"link add {name} type veth peer name p{name}", f"link set {name} up")
+    refused = {ports[number].id: f"other{number}" for number in (3, 40, 69)}
+    for number, other in zip((3, 40, 69), refused.values(), strict=True):
+        host.ip(f"link add link {names[number]} name {other} type macvlan mode bridge")
+    before = host.run("nft", "list", "ruleset")
+    batches = [Batch(Kind.SUBNET, [BLUE]), Batch(Kind.PORT, ports)]
+    problems = apply(host, plane, batches).problems
+    assert {key.id for key in problems} == refused.keys()
+    assert all("busy" in problem.reason and problem.status is Status.FAILED for problem in problems.values())
+    joined = host.run("ip", "-o", "link", "show", "master", bridge_name(SEGMENT))
+    assert {name for name in names if f" {name}@" in joined} == {*names} - {names[3], names[40], names[69]}
+    chains = host.run("nft", "list", "chains", "netdev")
+    assert names[4] in chains and names[40] not in chains
+
+    for other in refused.values():
+        host.ip(f"link del {other}")
+    assert apply(host, plane, batches).problems == {}
+    entries = host.run("bridge", "fdb", "show", "br", bridge_name(SEGMENT))
+    assert all(f"{format_mac(port.port.mac)} dev {port.port.device_name}" in entries for port in ports)
+    assert host.call(lambda: plane.survey(())).leftovers == []
+    assert apply(host, plane, removals(batches)).problems == {}
+    assert host.run("nft", "list", "ruleset") == before
+    plane.close()
+
+
+def _numbered(number: int) -> dict[str, Any]:
+    own = FixedIp("blue", bytes((10, 0, 1, number)))
+    return {"id": f"{number:08d}-many", "mac": bytes((0xAA, 0xBB, 0, 0, 2, number)), "fixed_ips": (own,)}
 
 
 def test_a_full_table(host: Namespace, monkeypatch: pytest.MonkeyPatch) -> None:
