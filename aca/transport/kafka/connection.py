@@ -19,6 +19,7 @@ class Connection:
         """None until it is known."""
         self._since = time.time()
         self._troubles: dict[str, str] = {}
+        self._kinds: dict[str, str] = {}
 
     def lost(self, reason: str) -> None:
         if self.connected is not False:
@@ -30,9 +31,11 @@ class Connection:
             self.connected, self._since = True, time.time()
             _log.info("kafka: connected", consumer=self._name)
 
-    def trouble(self, about: str, text: str) -> None:
-        """Something is wrong with `about` (a topic, the log-in). Said once, until it is over or another thing."""
-        if self._troubles.get(about) != text:
+    def trouble(self, about: str, kind: str, text: str) -> None:
+        """Something is wrong with `about` (a topic, the log-in). Said once, until it is over or of another kind: texts
+        name the broker and how long the attempt took."""
+        if about not in self._troubles or self._kinds.get(about) != kind:
+            self._kinds[about] = kind
             # A new mapping: others may be reading the old one.
             self._troubles = {**self._troubles, about: text}
             _log.warning("kafka: trouble", consumer=self._name, about=about, reason=text)

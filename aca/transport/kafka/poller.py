@@ -272,13 +272,15 @@ class Poller:
                 self.connection.lost(error.args[0].str())
                 return
             if answer.error is not None:
-                self.connection.trouble(f"topic {topic}", f"{answer.error.name()}: {answer.error.str()}")
+                name = answer.error.name()
+                self.connection.trouble(f"topic {topic}", name, f"{name}: {answer.error.str()}")
                 unresolved = True
                 continue
             there = frozenset(answer.partitions)
             found[topic] = there if partitions is None else partitions & there
             if missing := sorted((partitions or frozenset()) - there):
-                self.connection.trouble(f"topic {topic}", f"has no partition {', '.join(map(str, missing))}")
+                text = f"has no partition {', '.join(map(str, missing))}"
+                self.connection.trouble(f"topic {topic}", text, text)
                 unresolved = True
             else:
                 self.connection.over(f"topic {topic}")
@@ -397,7 +399,11 @@ class Poller:
             self._end(text)
         elif code in (KafkaError._AUTHENTICATION, KafkaError._SSL):
             # First: the reason for being disconnected.
-            self.connection.trouble(_LOGIN, error.str())
+            text = error.str()
+            if "certificate verify failed" in text:
+                # The library does not tell apart why.
+                text += "; or the certificate has expired"
+            self.connection.trouble(_LOGIN, error.name(), text)
             self._suspect = True
         elif code in _AWAY:
             self._suspect = True
@@ -408,7 +414,7 @@ class Poller:
         elif code == KafkaError._MAX_POLL_EXCEEDED:
             _log.warning("kafka: polled too late", reason=text)
         else:
-            self.connection.trouble(f"topic {topic}" if topic else error.name(), text)
+            self.connection.trouble(f"topic {topic}" if topic else error.name(), error.name(), text)
 
     def _end(self, text: str) -> None:
         if not self._fatal:
