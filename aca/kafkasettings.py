@@ -135,8 +135,8 @@ class KafkaSettings(Section):
         if both := sorted(set(self.compacted) & set(self.group_topics)):
             yield (
                 "kafka.compacted",
-                f"must not have {', '.join(both)}, which kafka.group_topics has too: a compacted topic is read from its "
-                "beginning, a group goes on where it was",
+                f"must not have {', '.join(both)}, which kafka.group_topics has too: a compacted topic is read from "
+                "its beginning, a group goes on where it was",
             )
         if named := sorted(set(self.property_files) & _OURS):
             yield "kafka.property_files", f"must not have {', '.join(named)}: the agent sets it"
