@@ -10,7 +10,7 @@ import itertools
 import queue
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any
@@ -19,24 +19,16 @@ import structlog
 
 from aca.dispatch.answers import Answers
 from aca.dispatch.completeness import Completeness
-from aca.dispatch.inbox import Call, Message, Push, Removal, Stop, Together, TurnOver
+from aca.dispatch.inbox import Call, Message, Push, Stop, TurnOver
 from aca.dispatch.lanes import LanePool
 from aca.dispatch.outcomes import Outcomes
 from aca.dispatch.packets import PacketServices
 from aca.dispatch.plan import UPSERT_ORDER, LaneWork, batches_of, make_plan
+from aca.dispatch.reading import changes_of, replay_end, reply_version, silent_kinds
 from aca.dispatch.report import describe_resources
 from aca.dispatch.ticket import Part, Ticket, Turn
 from aca.dispatch.upkeep import JobOver, Mode, ReconcileRefused, Request, Upkeep, UpkeepSettings
 from aca.goalstate.changes import Change
-from aca.goalstate.decode import (
-    concerns,
-    decode_neighbor_rules,
-    decode_together,
-    decode_v1,
-    decode_v2,
-    ends_replay,
-    removals,
-)
 from aca.goalstate.desired import DesiredState
 from dataplane.addresses import format_address
 from dataplane.base import (
@@ -55,12 +47,9 @@ from dataplane.base import (
 )
 from dataplane.faults import Faults
 from dataplane.model import Key, Kind, Neighbor, NetworkType
-from goalstate_proto.goalstate_pb2 import GoalState, GoalStateV2
 
 log = structlog.get_logger(__name__)
 
-FORMAT_V1 = 101
-FORMAT_V2 = 102
 _MAX_REFUSALS_LOGGED = 20
 _MAX_UNSAID, _SAY_AFTER_S = 16, 0.05
 
@@ -321,46 +310,20 @@ class Engine:
         self._settings.faults.at("message")
         message = push.message
         wait = self._settings.reply_timeout_s if self._ready else self._settings.not_ready_wait_s
-        version = FORMAT_V2
-        if not isinstance(message, Together | Removal):
-            version = message.format_version or (FORMAT_V2 if isinstance(message, GoalStateV2) else FORMAT_V1)
-        ticket = Ticket(push.future, version, push.received, push.received + wait, self._silent(message))
+        silent = silent_kinds(message, self._hosts, self._state.capabilities)
+        ticket = Ticket(push.future, reply_version(message), push.received, push.received + wait, silent)
         self._answers.take(ticket)
         try:
             count = 0
-            for changes in self._decode(message):
+            for changes in changes_of(message, self._hosts):
                 count += len(changes)
                 self._merge(ticket, changes)
             self._unsaid.append((number, count))
         finally:
-            ended = "" if isinstance(message, Together | Removal) else ends_replay(message)
+            ended = replay_end(message)
             if ended:
                 self._completeness.replay_ended(ended, self._answers.in_hand)
             self._answers.seal(ticket)
-
-    def _silent(self, message: Message) -> frozenset[Kind]:
-        """Kinds that get no status in the reply.
-
-        Security groups are remembered but not enforced: saying SUCCESS would be a lie, so nothing is said. And what a
-        multicast tells everybody about the network is no answer to a host that it does not name (fixture 11).
-        """
-        if isinstance(message, Together):
-            return frozenset(Kind)
-        silent = set() if self._state.capabilities.security_groups else {Kind.SECURITYGROUP}
-        if isinstance(message, GoalStateV2) and not concerns(message.host_resources, self._hosts):
-            silent |= {Kind.VPC, Kind.SUBNET}
-        return frozenset(silent)
-
-    def _decode(self, message: Message) -> Iterator[list[Change]]:
-        if isinstance(message, GoalState):
-            return decode_v1(message)
-        if isinstance(message, GoalStateV2):
-            return decode_v2(message, self._hosts)
-        if isinstance(message, Together):
-            return decode_together(message.messages, self._hosts)
-        if isinstance(message, Removal):
-            return removals(message.keys)
-        return decode_neighbor_rules(message)
 
     def _merge(self, ticket: Ticket, changes: list[Change]) -> None:
         settled = self._state.merge(changes, time.monotonic())

@@ -9,6 +9,7 @@ import grpc
 
 from tests.bench import (
     decode_merge,
+    kafka_small,
     made_ports,
     mizar_calls,
     neighbors,
@@ -37,6 +38,7 @@ class Bench:
 
 BENCHES = {
     "decode_merge_100k": Bench(decode_merge.run, "parse, validate and merge 100,000 neighbours, no data plane"),
+    "kafka_small": Bench(kafka_small.run, "200,000 records of one neighbour by Kafka, no data plane"),
     "neighbours_100k": Bench(neighbors.run_100k, "100,000 L2 neighbours in one goal state, one port"),
     "neighbours_100k_300_ports": Bench(neighbors.run_300_ports, "the same with 300 ports on the bridge"),
     "port_latency": Bench(port_latency.run, "one port whose device is there, with 10 and 500 ports present"),

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from aca.dispatch import engine as engine_module
+from aca.dispatch import reading
 from aca.dispatch.engine import Engine, EngineClosed, EngineSettings
 from aca.goalstate.reply import problems
 from dataplane.base import Lost, failed, pending
@@ -373,7 +373,7 @@ def test_a_bug_with_one_message_spares_the_others(bench: Bench, monkeypatch: pyt
         yield
 
     with monkeypatch.context() as patch:
-        patch.setattr(engine_module, "decode_v1", broken)
+        patch.setattr(reading, "decode_v1", broken)
         assert bench.push(goal(subnet())) == {}
     assert bench.push(goal(subnet())) == {"s": SUCCESS}
 
