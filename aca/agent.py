@@ -39,6 +39,7 @@ from aca.transport.controller import ControllerClient, ControllerSettings, TlsEr
 from aca.transport.listen import ListenError
 from aca.transport.replay import ask_for_replay
 from aca.transport.server import GoalStateServer, ServerSettings
+from aca.transport.subscriptions import SubscriptionServer
 from aca.transport.thread import ServerThread
 from aca.version import agent_version
 from dataplane.addresses import format_address, parse_address
@@ -286,6 +287,9 @@ class Agent:
         self._settings = settings
         self._engine = engine
         self._kafka = _kafka_service(settings, engine, failed) if settings.kafka.bootstrap_servers else None
+        self._subscriptions: SubscriptionServer | None = None
+        if self._kafka is not None and settings.kafka.told:
+            self._subscriptions = SubscriptionServer(self._kafka, settings.kafka.told_listen)
         self._started_at = time.time()
         self._thread = ServerThread()
         self._server = GoalStateServer(
@@ -317,6 +321,8 @@ class Agent:
             self._engine.start()
             if self._kafka is not None:
                 self._start_kafka(self._kafka)
+            if self._subscriptions is not None:
+                self._thread.run(self._subscriptions.start(), _START_TIMEOUT_S)
             self._ask_for_replay()
             interface = self._settings.host.tunnel_interface
             if interface is not None:
@@ -334,6 +340,8 @@ class Agent:
         if self._replay is not None:
             self._replay.cancel()
         with_servers = self._thread.started
+        if with_servers and (subscriptions := self._subscriptions) is not None:
+            self._attempt(lambda: self._thread.run(subscriptions.stop(_ADMIN_GRACE_S), _ADMIN_GRACE_S + 0.5))
         kafka = self._kafka
         if kafka is not None:
             self._attempt(kafka.begin_stop)

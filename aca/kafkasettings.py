@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, BeforeValidator, Field
 from pydantic.config import JsonDict
 
-from aca.settingtypes import Section
+from aca.settingtypes import Listens, Section
 
 _ASSIGNED = re.compile(r"(?P<topic>[A-Za-z0-9._-]{1,249})(?::(?P<partition>\d{1,9}))?")
 _SERVER = re.compile(r"(?:\[[0-9A-Fa-f:.]+\]|[^\s:,\[\]/]+):\d{1,5}")
@@ -110,6 +110,10 @@ class KafkaSettings(Section):
         default="classic", description="'consumer' is KIP-848, of brokers from 4.0 on."
     )
     told: bool = Field(default=False, description="Read the topics that controllers name while the agent runs.")
+    told_listen: Listens = Field(
+        default=("0.0.0.0:50002",), description="Where controllers name them, if kafka.told: ADDRESS:PORT or "
+        "unix:/PATH, several with commas (a list in the file).",
+    )
     v1_topics: Topics = Field(
         default=(), description="Topics whose records are GoalState (V1) where neither header nor structure tells.",
         json_schema_extra=_NONE,

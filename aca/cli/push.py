@@ -14,9 +14,11 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from aca.cli.client import AgentClient, Outcome, Push
-from aca.cli.console import MANY, errors, line, output, table, verdict
+from aca.cli.console import MANY, CommandError, errors, line, output, table, verdict
 from aca.cli.goalstates import GoalStateFile, layout_option, read_goal_state
+from aca.cli.logpush import KafkaTarget, push_to_log
 from aca.cli.names import bare_reason, kind_name, operation_name, status_name
+from aca.cli.publish import properties_of
 from aca.cli.target import check_target
 from goalstate_proto import common_pb2
 
@@ -24,10 +26,19 @@ _FAILED = frozenset({common_pb2.FAILURE, common_pb2.INVALID_ARG, common_pb2.OUT_
 _NOT_DONE = _FAILED | {common_pb2.PENDING}
 
 
-@click.command(short_help="Push goal states to an agent.")
-@click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.command(short_help="Push goal states to an agent, or publish them on Kafka.")
+@click.argument("files", nargs=-1, type=click.Path(path_type=Path))
+@click.option("--to", "target", metavar="HOST:PORT", help="The agent, e.g. 127.0.0.1:50001; unix:/PATH works too.")
+@click.option("--kafka", "brokers", metavar="HOST:PORT,...", help="Publish by these brokers instead of --to an agent.")
+@click.option("--topic", help="Where to publish.")
+@click.option("--partition", type=click.IntRange(0), help="Its partition. [default: by the key]")
+@click.option("--key", help="The records' key: a host's id or address; in a compacted topic, what the record is of.")
+@click.option("--tombstone", is_flag=True, help="Publish the deletion of --key instead of files.")
 @click.option(
-    "--to", "target", required=True, metavar="HOST:PORT", help="The agent, e.g. 127.0.0.1:50001; unix:/PATH works too."
+    "--property", "properties", multiple=True, metavar="NAME=VALUE", help="A property of librdkafka (repeatable)."
+)
+@click.option(
+    "--property-file", "property_files", multiple=True, metavar="NAME=PATH", help="One whose value is in a file."
 )
 @click.option("--v1", is_flag=True, help="The files are of the first layout (GoalState).")
 @click.option("--v2", is_flag=True, help="The files are of the second layout (GoalStateV2).")
@@ -47,7 +58,14 @@ _NOT_DONE = _FAILED | {common_pb2.PENDING}
 )
 def push(
     files: tuple[Path, ...],
-    target: str,
+    target: str | None,
+    brokers: str | None,
+    topic: str | None,
+    partition: int | None,
+    key: str | None,
+    tombstone: bool,
+    properties: tuple[str, ...],
+    property_files: tuple[str, ...],
     v1: bool,
     v2: bool,
     repeat: int,
@@ -61,11 +79,26 @@ def push(
     FILES are in text form (.txtpb), JSON (.json) or binary (.pb, .bin), of either layout: '.v1.' or '.v2.' in the name
     decides, else the content. '-' is standard input. The first layout goes by the unary call, the second by the stream.
 
-    Exit status: 0 no resource failed (PENDING is no failure without --fail-pending); 1 a resource is FAILURE,
-    INVALID_ARG or OUT_OF_ORDER; 2 a file cannot be read, or the agent cannot be reached or refused the call.
+    With --kafka and --topic, each file becomes one record of that topic, written when all in-sync replicas have it.
+
+    Exit status: 0 no resource failed (PENDING is no failure without --fail-pending), every record is written; 1 a
+    resource is FAILURE, INVALID_ARG or OUT_OF_ORDER; 2 a file cannot be read, or the agent or the brokers cannot be
+    reached or refused.
     """
-    check_target(target)
     layout = layout_option(v1, v2)
+    if brokers is not None:
+        if target is not None:
+            raise CommandError("--to and --kafka exclude each other")
+        where = KafkaTarget(brokers, topic or "", partition, key, properties_of(properties, property_files), timeout)
+        push_to_log(where, [read_goal_state(path, layout) for path in files] * repeat, tombstone, as_json)
+        return
+    if topic is not None or partition is not None or key is not None or tombstone or properties or property_files:
+        raise CommandError("--topic, --partition, --key, --tombstone and --property are for --kafka")
+    if target is None:
+        raise CommandError("--to or --kafka must be given")
+    if not files:
+        raise CommandError("no FILES are given")
+    check_target(target)
     messages = [read_goal_state(path, layout) for path in files] * repeat
     done: list[Push] = []
     try:

@@ -78,6 +78,7 @@ def test_every_setting_can_be_given_in_each_of_the_three_ways(tmp_path: Path) ->
         "controller.tls_key": ("/etc/k", Path("/etc/k")),
         "on_demand.enabled": ("false", False),
         "on_demand.max_kept_kib": ("70", 70),
+        "kafka.told_listen": ("unix:/run/t,127.0.0.1:0", ("unix:/run/t", "127.0.0.1:0")),
         "kafka.bootstrap_servers": ("k1.example:9092,[2001:db8::1]:9093", ("k1.example:9092", "[2001:db8::1]:9093")),
         "kafka.assigned": ("cell.7:12,all", ("cell.7:12", "all")),
         "kafka.compacted": ("state", ("state",)),
