@@ -40,7 +40,7 @@ def key_of(entry: Call) -> EntryKey:
         case v.Vpc():
             fields: tuple[object, ...] = (argument.tunid,)
         case v.Network():
-            fields = (argument.tunid, argument.netip, argument.prefixlen)
+            fields = (argument.tunid, _masked(argument.netip, argument.prefixlen), argument.prefixlen)
         case v.Endpoint():
             fields = (argument.tunid, argument.ip)
         case v.AgentMetadata():
@@ -186,6 +186,11 @@ class Book:
         """The daemon is another one: nothing stands, and all that is wanted is to be put."""
         self._standing.clear()
         self._doubtful.clear()
+
+
+def _masked(address: bytes, length: int) -> bytes:
+    shift = max(8 * len(address) - length, 0)
+    return (int.from_bytes(address, "big") >> shift << shift).to_bytes(len(address), "big")
 
 
 def _is_gone(answer: Answer) -> bool:

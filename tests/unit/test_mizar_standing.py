@@ -170,3 +170,8 @@ def test_what_the_daemon_cannot_serve_is_refused() -> None:
         entries([p.UPDATE_VPC(v.Vpc(ETH, 1 << 24, (HOST,)))])
     with pytest.raises(ValueRefused, match="two entries of one key"):
         entries([*port(1), *port(1, 9)])
+
+
+def test_networks_that_differ_in_host_bits_are_one_entry() -> None:
+    with pytest.raises(ValueRefused, match="two entries of one key"):
+        entries([p.UPDATE_NET(NETWORK), p.UPDATE_NET(v.Network(ETH, 24, 3, bytes([10, 0, 0, 7]), (HOST,)))])
