@@ -7,6 +7,7 @@ answered, servers, engine; all within five seconds. Traffic keeps flowing.
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import os
 import platform
@@ -19,13 +20,14 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from types import FrameType
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import structlog
 
 from aca import interpreter
 from aca.config import DataPlaneKind, Settings
 from aca.dispatch.completeness import CONTROLLER
+from aca.dispatch.inbox import Message
 from aca.dispatch.upkeep import Mode, UpkeepSettings
 from aca.interface_address import AddressFollower, address_of
 from aca.ondemand.questions import Limits
@@ -45,16 +47,28 @@ from dataplane.devices.settings import DeviceSettings, MakeDevices
 from dataplane.faults import Faults, parse_fault
 from dataplane.model import NetworkType
 
+if TYPE_CHECKING:
+    from aca.transport.kafka.service import KafkaService
+
 _START_TIMEOUT_S = 10.0
 _DRAIN_TIMEOUT_S = 0.5
-_ENGINE_CLOSE_S = 2.5
+_KAFKA_STOP_S = 0.9
+_ENGINE_CLOSE_S = 2.2
 _SERVER_GRACE_S = 0.9
 _ADMIN_GRACE_S = 0.1
 _EXIT_WITHIN_S = 4.7
-_LOOK_AGAIN_S = 60.0
 """SIGTERM to exit; whoever supervises us allows five seconds."""
 
+FAILED_STATUS = 3
+"""Exit status of an agent that has ended itself."""
+
+_LOOK_AGAIN_S = 60.0
+
 _log = structlog.get_logger(__name__)
+
+
+class AgentFailed(Exception):  # noqa: N818 - the end of a run, not an error of the caller
+    """The agent has ended itself because going on could do harm or nothing; the message says why."""
 
 
 class StartError(Exception):
@@ -75,6 +89,10 @@ class Engine(intake.Engine, Protocol):
     @property
     def packets(self) -> Packets: ...
 
+    def submit(self, message: Message) -> Future[bytes]:
+        """Take a message without blocking; the future gives the serialized reply. Raises EngineClosed."""
+        ...
+
     def start(self) -> None: ...
 
     def close(self, timeout: float) -> None:
@@ -91,6 +109,10 @@ class Engine(intake.Engine, Protocol):
 
     def expect_replay(self, request_id: str) -> None:
         """The controllers are about to be told that this agent has started."""
+        ...
+
+    def everything_told(self, source: str) -> None:
+        """This source has told everything, and all of it has been answered."""
         ...
 
     def replay_answered(self, request_id: str) -> None:
@@ -186,7 +208,7 @@ def build_engine(settings: Settings) -> Engine:
             not_ready_wait_s=settings.dataplane.ready_wait_s,
             reply_timeout_s=settings.dataplane.reply_timeout_s,
             workers=settings.dataplane.workers,
-            sources=frozenset({CONTROLLER} if settings.reconcile.controller_replays else ()),
+            sources=_sources(settings),
             faults=faults,
             upkeep=UpkeepSettings(
                 check_every_s=settings.reconcile.check_every_s,
@@ -195,6 +217,16 @@ def build_engine(settings: Settings) -> Engine:
             ),
         ),
     )
+
+
+def _sources(settings: Settings) -> frozenset[str]:
+    """Who says when everything has been told."""
+    sources = {CONTROLLER} if settings.reconcile.controller_replays else set()
+    sources |= {f"kafka:{topic}" for topic in settings.kafka.compacted}
+    if sources and settings.kafka.incomplete:
+        # Nobody says it of logs that may have lost their beginning, so nothing that they told may be swept.
+        sources.add("kafka topics that are not compacted, which never say it")
+    return frozenset(sources)
 
 
 def _controller_client(settings: Settings) -> ControllerClient:
@@ -214,6 +246,26 @@ def _controller_client(settings: Settings) -> ControllerClient:
         raise StartError(f"controller: {problem}") from None
 
 
+def _kafka_service(settings: Settings, engine: Engine, failed: Callable[[str], None]) -> KafkaService:
+    """Raises StartError."""
+    try:
+        # Here and not above: most hosts do not use it, and need not have it.
+        from aca.transport.kafka.service import KafkaError, KafkaService
+    except ImportError as error:
+        raise StartError(f"kafka.bootstrap_servers: {error.name} is not installed (pip install 'aca[kafka]')") from None
+    try:
+        return KafkaService(
+            settings.kafka,
+            engine,
+            host_id=settings.host.id,
+            addresses={*settings.host.addresses, settings.host.data_path_address},
+            failed=failed,
+            faults=Faults(map(parse_fault, settings.faults.rules)),
+        )
+    except KafkaError as error:
+        raise StartError(str(error)) from None
+
+
 def _limits(settings: Settings) -> Limits:
     wanted = settings.on_demand
     return Limits(
@@ -227,9 +279,13 @@ def _limits(settings: Settings) -> Limits:
 class Agent:
     """Engine and servers. `start` and `stop` are called once each, by one thread."""
 
-    def __init__(self, settings: Settings, engine: Engine) -> None:
+    def __init__(
+        self, settings: Settings, engine: Engine, failed: Callable[[str], None] = lambda reason: None
+    ) -> None:
+        """`failed` is told, by any thread, why the agent must end. Raises StartError."""
         self._settings = settings
         self._engine = engine
+        self._kafka = _kafka_service(settings, engine, failed) if settings.kafka.bootstrap_servers else None
         self._started_at = time.time()
         self._thread = ServerThread()
         self._server = GoalStateServer(
@@ -259,6 +315,8 @@ class Agent:
                     _limits(self._settings),
                 )
             self._engine.start()
+            if self._kafka is not None:
+                self._start_kafka(self._kafka)
             self._ask_for_replay()
             interface = self._settings.host.tunnel_interface
             if interface is not None:
@@ -276,8 +334,14 @@ class Agent:
         if self._replay is not None:
             self._replay.cancel()
         with_servers = self._thread.started
+        kafka = self._kafka
+        if kafka is not None:
+            self._attempt(kafka.begin_stop)
         if with_servers:
             self._attempt(lambda: self._thread.run(self._server.drain(), _DRAIN_TIMEOUT_S))
+        # Before the engine: what that answers at its end has not been done.
+        if kafka is not None:
+            self._attempt(lambda: kafka.stop(_KAFKA_STOP_S))
         self._attempt(lambda: self._engine.close(_ENGINE_CLOSE_S))
         if with_servers:
             self._attempt(lambda: self._thread.run(self._server.stop(_SERVER_GRACE_S), _SERVER_GRACE_S + 0.5))
@@ -300,7 +364,17 @@ class Agent:
                 "uptime_s": round(time.time() - self._started_at, 1),
             },
             **self._engine.status(),
+            **({"kafka": self._kafka.status()} if self._kafka is not None else {}),
         }
+
+    def _start_kafka(self, kafka: KafkaService) -> None:
+        from aca.transport.kafka.service import KafkaError
+
+        try:
+            kafka.start()
+        except KafkaError as error:
+            self.stop()
+            raise StartError(str(error)) from None
 
     def _move_tunnels(self, address: bytes) -> None:
         self._engine.move_tunnels(address)
@@ -345,21 +419,27 @@ def run_agent(settings: Settings, make_engine: Callable[[Settings], Engine] = bu
     """Run until SIGTERM or SIGINT; then stop and return, or at the latest exit 0, within 5 s of the signal.
 
     A second signal exits at once. To be called by the main thread of a process that does nothing else. Raises
-    StartError.
+    StartError, and AgentFailed when the agent has ended itself.
     """
     configure_logging(settings.log.level, settings.log.format)
     signals = _Signals()
     interpreter.prepare()
     settings = with_interface_address(settings)
-    agent = Agent(settings, make_engine(settings))
+    agent = Agent(settings, make_engine(settings), signals.fail)
     agent.start()
     gc.freeze()
     _log.info("agent running", host=settings.host.id, version=agent_version(), data_plane=settings.dataplane.kind)
     number = signals.wait()
-    _log.info("agent stopping", signal=signal.Signals(number).name)
-    _arm_exit()
+    failure = signals.failure
+    if failure:
+        _log.error("agent has to end", reason=failure)
+    else:
+        _log.info("agent stopping", signal=signal.Signals(number).name)
+    _arm_exit(FAILED_STATUS if failure else 0)
     agent.stop()
     _log.info("agent stopped")
+    if failure:
+        raise AgentFailed(failure)
 
 
 class _Signals:
@@ -371,6 +451,7 @@ class _Signals:
 
     def __init__(self) -> None:
         self._received: list[int] = []
+        self.failure = ""
         self._waker, self._woken = socket.socketpair()
         self._waker.setblocking(False)
         self._woken.setblocking(False)
@@ -378,9 +459,18 @@ class _Signals:
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._take)
 
+    def fail(self, reason: str) -> None:
+        """End as if by a signal, and say why. Any thread; the first reason counts."""
+        if not self.failure:
+            self.failure = reason
+            with contextlib.suppress(BlockingIOError):
+                self._waker.send(b"\0")
+
     def wait(self) -> int:
-        """The number of the first signal."""
+        """The number of the first signal; 0 after `fail`."""
         while not self._received:
+            if self.failure:
+                return 0
             if select.select([self._woken], [], [], _LOOK_AGAIN_S)[0]:
                 self._woken.recv(4096)
         return self._received[0]
@@ -391,13 +481,13 @@ class _Signals:
         self._received.append(number)
 
 
-def _arm_exit() -> None:
+def _arm_exit(status: int) -> None:
     """A data plane or client that hangs must not hold the exit."""
 
     def leave() -> None:
         _log.warning("something did not stop in time; leaving it behind")
         sys.stderr.flush()
-        os._exit(0)
+        os._exit(status)
 
     timer = threading.Timer(_EXIT_WITHIN_S, leave)
     timer.daemon = True

@@ -28,6 +28,7 @@ from pydantic import (
 from pydantic.fields import FieldInfo
 
 from aca.contradictions import contradictions
+from aca.kafkasettings import KafkaSettings
 from aca.ovssettings import OvsDataPlaneSettings
 from aca.settingtypes import (
     Address,
@@ -267,6 +268,7 @@ class Settings(Section):
     host: HostSettings
     grpc: GrpcSettings = GrpcSettings()
     controller: ControllerSettings = ControllerSettings()
+    kafka: KafkaSettings = KafkaSettings()
     on_demand: OnDemandSettings = OnDemandSettings()
     admin: AdminSettings = AdminSettings()
     dataplane: DataPlaneSettings = DataPlaneSettings()
@@ -297,6 +299,8 @@ class SettingInfo:
     """What to write, for example INTEGER or vxlan|geneve."""
     default: str
     """As people read it; empty if the setting must be given."""
+    secret: bool = False
+    """Values are never shown."""
 
     @property
     def name(self) -> str:
@@ -351,7 +355,9 @@ def _walk(model: type[BaseModel], path: tuple[str, ...]) -> Iterator[SettingInfo
         if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
             nested.append((name, field.annotation))
         else:
-            yield SettingInfo((*path, name), title, field.description or "", _kind(field), _default(field))
+            extra = field.json_schema_extra
+            secret = isinstance(extra, dict) and bool(extra.get("secret"))
+            yield SettingInfo((*path, name), title, field.description or "", _kind(field), _default(field), secret)
     for name, inner in nested:
         yield from _walk(inner, (*path, name))
 
@@ -374,7 +380,7 @@ def _default(field: FieldInfo) -> str:
         return ""
     if isinstance(field.default, bool):
         return str(field.default).lower()
-    return ",".join(field.default) if isinstance(field.default, tuple) else str(field.default)
+    return ",".join(map(str, field.default)) if isinstance(field.default, tuple) else str(field.default)
 
 
 def _take_file(
@@ -468,7 +474,8 @@ def _explain(error: ValidationError, infos: Mapping[str, SettingInfo], origins: 
             problems.append(f"{name} must be set: {what}")
             continue
         place = f" (item {int(rest[0]) + 1})" if rest and isinstance(rest[0], int) else ""
-        problems.append(f"{origins.get(name, name)}{place}: {detail['input']!r} is refused: {what}")
+        given = "what is given" if info.secret else repr(detail["input"])
+        problems.append(f"{origins.get(name, name)}{place}: {given} is refused: {what}")
     return problems
 
 

@@ -15,6 +15,7 @@ def contradictions(settings: Settings) -> Iterator[tuple[str, str]]:
     """(setting, what is wrong with it) for each."""
     if settings.dataplane.kind == "ovs":
         yield from _of_the_switch(settings)
+    yield from settings.kafka.contradictions()
     ports, routers = settings.dataplane.port_namespace_prefix, settings.dataplane.netlink.namespace_prefix
     if settings.dataplane.kind == "netlink" and ports.startswith(routers):
         yield (

@@ -38,6 +38,12 @@ POINTS = {
     "netlink.devices": "bridges, routers and legs of a turn are there, the filter is not",
     "netlink.filter": "the filter of a turn is there, forwarding entries are not",
     "netlink.removal": "what a turn adds is there, what it removes is not gone",
+    "kafka.records": "records have come and nothing is done with them",
+    "kafka.submitted": "records are with the engine, which has not answered",
+    "kafka.answered": "the engine has answered records, nothing is noted",
+    "kafka.commit": "offsets are about to be committed",
+    "kafka.committed": "the brokers have confirmed a commit",
+    "kafka.end": "a compacted topic has been read to its end, nothing of it is with the engine",
 }
 """Every point, and what is so when it is reached."""
 

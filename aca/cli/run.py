@@ -18,7 +18,8 @@ Every setting can be given in the file (TOML: [section] key = value), in the env
 over the environment, which wins over the file. Lists are written with commas in the latter two. Unknown keys and bad
 values are refused.
 
-Exit status: 0 stopped by a signal; 1 cannot start; 2 wrong settings; 128 + signal number after a second signal."""
+Exit status: 0 stopped by a signal; 1 cannot start; 2 wrong settings; 3 ended itself, as when another agent with the
+same host.id has taken its place in Kafka; 128 + signal number after a second signal."""
 
 
 class _SettingOption(click.Option):
@@ -60,12 +61,15 @@ def _run(config: Path | None, **flags: str | None) -> None:
     except ConfigError as error:
         raise CommandError(str(error)) from None
     # Here and not above: no other command needs the servers and the data plane.
-    from aca.agent import StartError, run_agent
+    from aca.agent import FAILED_STATUS, AgentFailed, StartError, run_agent
 
     try:
         run_agent(settings)
     except ConfigError as error:
         raise CommandError(str(error)) from None
+    except AgentFailed as error:
+        click.echo(f"Error: {error}", err=True)
+        raise SystemExit(FAILED_STATUS) from None
     except StartError as error:
         raise click.ClickException(str(error)) from None
 

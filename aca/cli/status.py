@@ -56,6 +56,8 @@ def _show(console: Console, document: Mapping[str, Any]) -> None:
     )
     _show_problems(console, document)
     _show_on_demand(console, document.get("on_demand"))
+    if kafka := document.get("kafka"):
+        _show_kafka(console, kafka)
     if refused := document.get("refused"):
         title = "refused (what was known of them before stays programmed)"
         _show_entries(console, title, _bare(_with_ages(refused)), ("kind", "id", "reason", "ago"))
@@ -109,6 +111,24 @@ def _show_on_demand(console: Console, on_demand: Mapping[str, Any] | None) -> No
     )
     if on_demand["trouble"]:
         line(console, f"controller does not answer: {on_demand['trouble']}")
+
+
+def _show_kafka(console: Console, kafka: Mapping[str, Any]) -> None:
+    counts = kafka["counts"]
+    told = (
+        f"records: {counts.get('records', 0)} read, {counts.get('skipped', 0)} of other hosts, "
+        f"{counts.get('dead_letters', 0)} that cannot be read"
+    )
+    if kafka["connected"]:
+        line(console, f"kafka: connected; {told}")
+    else:
+        away = _duration(max(0.0, time.time() - kafka["disconnected_since"]))
+        line(console, f"kafka: disconnected since {away} ago; {told}")
+    if kafka["trouble"]:
+        line(console, f"kafka: {kafka['trouble']}")
+    for topic, state in kafka["compacted"].items():
+        read = "read to its end" if state["loaded"] else "being read, nothing of it is programmed yet"
+        line(console, f"kafka: {topic}: {read}, {state['keys']} keys")
 
 
 def _bare(entries: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:

@@ -19,7 +19,7 @@ import structlog
 
 from aca.dispatch.answers import Answers
 from aca.dispatch.completeness import Completeness
-from aca.dispatch.inbox import Call, Message, Push, Stop, TurnOver
+from aca.dispatch.inbox import Call, Message, Push, Removal, Stop, Together, TurnOver
 from aca.dispatch.lanes import LanePool
 from aca.dispatch.outcomes import Outcomes
 from aca.dispatch.packets import PacketServices
@@ -28,7 +28,15 @@ from aca.dispatch.report import describe_resources
 from aca.dispatch.ticket import Part, Ticket, Turn
 from aca.dispatch.upkeep import JobOver, Mode, ReconcileRefused, Request, Upkeep, UpkeepSettings
 from aca.goalstate.changes import Change
-from aca.goalstate.decode import concerns, decode_neighbor_rules, decode_v1, decode_v2, ends_replay
+from aca.goalstate.decode import (
+    concerns,
+    decode_neighbor_rules,
+    decode_together,
+    decode_v1,
+    decode_v2,
+    ends_replay,
+    removals,
+)
 from aca.goalstate.desired import DesiredState
 from dataplane.addresses import format_address
 from dataplane.base import (
@@ -145,6 +153,10 @@ class Engine:
     def replay_answered(self, request_id: str) -> None:
         """The controller has answered that request with success."""
         self._ask(lambda: self._completeness.replay_answered(request_id))
+
+    def everything_told(self, source: str) -> None:
+        """This source (EngineSettings.sources) has told everything, and all of it has been answered."""
+        self._ask(lambda: self._completeness.reached(source))
 
     def move_tunnels(self, address: bytes) -> None:
         """The host's tunnel address has changed to this one. Raises DataPlaneError; to be called again then."""
@@ -309,7 +321,9 @@ class Engine:
         self._settings.faults.at("message")
         message = push.message
         wait = self._settings.reply_timeout_s if self._ready else self._settings.not_ready_wait_s
-        version = message.format_version or (FORMAT_V2 if isinstance(message, GoalStateV2) else FORMAT_V1)
+        version = FORMAT_V2
+        if not isinstance(message, Together | Removal):
+            version = message.format_version or (FORMAT_V2 if isinstance(message, GoalStateV2) else FORMAT_V1)
         ticket = Ticket(push.future, version, push.received, push.received + wait, self._silent(message))
         self._answers.take(ticket)
         try:
@@ -319,7 +333,7 @@ class Engine:
                 self._merge(ticket, changes)
             self._unsaid.append((number, count))
         finally:
-            ended = ends_replay(message)
+            ended = "" if isinstance(message, Together | Removal) else ends_replay(message)
             if ended:
                 self._completeness.replay_ended(ended, self._answers.in_hand)
             self._answers.seal(ticket)
@@ -330,6 +344,8 @@ class Engine:
         Security groups are remembered but not enforced: saying SUCCESS would be a lie, so nothing is said. And what a
         multicast tells everybody about the network is no answer to a host that it does not name (fixture 11).
         """
+        if isinstance(message, Together):
+            return frozenset(Kind)
         silent = set() if self._state.capabilities.security_groups else {Kind.SECURITYGROUP}
         if isinstance(message, GoalStateV2) and not concerns(message.host_resources, self._hosts):
             silent |= {Kind.VPC, Kind.SUBNET}
@@ -340,6 +356,10 @@ class Engine:
             return decode_v1(message)
         if isinstance(message, GoalStateV2):
             return decode_v2(message, self._hosts)
+        if isinstance(message, Together):
+            return decode_together(message.messages, self._hosts)
+        if isinstance(message, Removal):
+            return removals(message.keys)
         return decode_neighbor_rules(message)
 
     def _merge(self, ticket: Ticket, changes: list[Change]) -> None:

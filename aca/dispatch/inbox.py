@@ -9,10 +9,26 @@ from typing import Any
 
 from aca.dispatch.plan import LaneWork
 from dataplane.base import Applied
+from dataplane.model import Key
 from goalstate_proto.goalstate_pb2 import GoalState, GoalStateV2
 from goalstate_proto.goalstateprovisioner_pb2 import NeighborRulesRequest
 
-Message = GoalState | GoalStateV2 | NeighborRulesRequest
+
+@dataclass(frozen=True, slots=True)
+class Together:
+    """Many small messages with one answer, in their order. The reply carries no statuses; what is refused is logged."""
+
+    messages: tuple[GoalState | GoalStateV2, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Removal:
+    """Resources that nobody wants any more, by what identifies them in the desired state."""
+
+    keys: tuple[Key, ...]
+
+
+Message = GoalState | GoalStateV2 | NeighborRulesRequest | Together | Removal
 
 
 @dataclass(frozen=True, slots=True)

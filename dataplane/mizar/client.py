@@ -102,10 +102,14 @@ class Client(TypedCalls):
         try:
             with self._own_turn():
                 exchange = Exchange(self._connected(), calls, self._pace, self._xid)
-                answers = exchange.run()
-                self._xid = exchange.xid
-                if exchange.broken:
-                    self._drop()
+                whole = False
+                try:
+                    answers = exchange.run()
+                    whole = not exchange.broken
+                finally:
+                    self._xid = exchange.xid
+                    if not whole:
+                        self._drop()
                 return answers
         except Unanswered as error:
             kind, reason = type(error), error.reason

@@ -101,7 +101,7 @@ class Exchange:
         except Woken:
             self._end(Closed, "the client was closed")
         except Overdue:
-            self._end(Unanswered, f"no answer within {self._pace.patience_s:g} s")
+            self._end(Unanswered, "no answer in time")
         return [answer for answer in self._answers if answer is not None]
 
     def _end(self, kind: type[Unanswered], reason: str) -> None:

@@ -21,8 +21,8 @@ OF_LEFTOVERS = ("survey", "sweep", "swept")
 
 
 def points_of(world: World) -> list[str]:
-    """Those that an agent with this data plane has."""
-    others = tuple(f"{name}." for name in BACKENDS if name != world.one.backend.name)
+    """Those that an agent with this data plane has, which hears by gRPC alone."""
+    others = ("kafka.", *(f"{name}." for name in BACKENDS if name != world.one.backend.name))
     return [point for point in POINTS if not point.startswith(others)]
 
 

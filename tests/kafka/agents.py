@@ -5,13 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import pytest
-
 from tests.kafka.brokers import Brokers
 from tests.lab import AgentProcess
-
-# Not yet in every tree that has these tests.
-pytest.importorskip("aca.transport.kafka")
 
 # What takes its time in production is not to take a test's.
 QUICK = {

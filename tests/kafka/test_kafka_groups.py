@@ -58,12 +58,13 @@ def test_two_agents_with_one_static_id(kafka: Brokers, kafka_lab: Lab) -> None:
 
 
 def test_an_agent_that_comes_back_with_other_topics_reads_those(kafka: Brokers, kafka_lab: Lab) -> None:
-    """A broker gives a static member that is back in time what it had before, whatever it asks for now."""
+    """A broker gives a static member that is back in time what it had before, whatever it asks for now: it comes back
+    as another member, which has its turn when the session of the one before is over."""
     for number, topic in enumerate(("asked-first", "asked-then")):
         kafka.create(topic)
         kafka.produce(topic, [whole_record("h1", Neighbor(number))])
     host = netlink_host(kafka_lab, "h1")
-    agent = host.agent(grouped(kafka, "asked-first", group_id="aca-changing"))
+    agent = host.agent(grouped(kafka, "asked-first", group_id="aca-changing", properties=SESSION))
     wait_forwarding(host, agent, final([Neighbor(0)]))
     agent.kill()
     agent.config["kafka"]["group_topics"] = ["asked-then"]

@@ -78,6 +78,19 @@ def test_every_setting_can_be_given_in_each_of_the_three_ways(tmp_path: Path) ->
         "controller.tls_key": ("/etc/k", Path("/etc/k")),
         "on_demand.enabled": ("false", False),
         "on_demand.max_kept_kib": ("70", 70),
+        "kafka.bootstrap_servers": ("k1.example:9092,[2001:db8::1]:9093", ("k1.example:9092", "[2001:db8::1]:9093")),
+        "kafka.assigned": ("cell.7:12,all", ("cell.7:12", "all")),
+        "kafka.compacted": ("state", ("state",)),
+        "kafka.group_topics": ("a,b", ("a", "b")),
+        "kafka.group_id": ("g", "g"),
+        "kafka.shared_group": ("true", True),
+        "kafka.group_protocol": ("consumer", "consumer"),
+        "kafka.told": ("true", True),
+        "kafka.v1_topics": ("old", ("old",)),
+        "kafka.dead_letter_topic": ("dead", "dead"),
+        "kafka.reply_topic": ("replies", "replies"),
+        "kafka.properties": ("sasl.username=u,linger.ms=5", {"sasl.username": "u", "linger.ms": "5"}),
+        "kafka.property_files": ("sasl.password=/etc/p", {"sasl.password": Path("/etc/p")}),
         "admin.socket": ("/tmp/a", Path("/tmp/a")),
         "dataplane.kind": ("ovs", "ovs"),
         "dataplane.default_network_type": ("geneve", "geneve"),
@@ -108,6 +121,8 @@ def test_every_setting_can_be_given_in_each_of_the_three_ways(tmp_path: Path) ->
         needed = {} if info.name == "host.addresses" else dict(ADDRESS)
         if info.name.startswith("controller.tls_") and info.name != "controller.tls_ca":
             needed |= {name: file for name, file in tls.items() if name != info.environment}
+        if info.name.startswith("kafka.") and info.name != "kafka.bootstrap_servers":
+            needed["ACA_KAFKA__BOOTSTRAP_SERVERS"] = "127.0.0.1:9092"
         if info.name == "reconcile.controller_replays":
             needed["ACA_CONTROLLER__ADDRESSES"] = "127.0.0.1:1"
         assert value_of(load_settings(None, {**needed, info.environment: text}), info.name) == value
@@ -152,7 +167,7 @@ def test_own_addresses_must_be_given() -> None:
     [
         ('grpc.listne = "x"', "grpc.listne", "listen, max_message_mib, max_concurrent_messages"),
         ("dataplane.ovs.port = 1", "dataplane.ovs.port", "vxlan_port"),
-        ("unknown.deeply.nested = 1", "unknown", "sections: host, grpc, controller, on_demand, admin"),
+        ("unknown.deeply.nested = 1", "unknown", "sections: host, grpc, controller, kafka, on_demand, admin"),
         ('dataplane = "ovs"', "dataplane is a section", "kind"),
     ],
 )
@@ -234,6 +249,26 @@ def test_the_example_configuration_shows_every_setting_with_its_default(tmp_path
     keys = re.findall(r"^(?:# )?(\w+) = ", example, flags=re.MULTILINE)
     assert sorted(keys) == sorted(info.path[-1] for info in setting_infos())
     assert load_settings(EXAMPLE, {}).host.addresses == ("192.0.2.11",)
+
+
+@pytest.mark.parametrize(
+    ("lines", "words"),
+    [
+        ('assigned = ["t:0"]', "kafka.bootstrap_servers must be set"),
+        ('assigned = ["t:x"]', "TOPIC:PARTITION"),
+        ('bootstrap_servers = "h:1"\ncompacted = ["t"]\ngroup_topics = ["t"]', "goes on where it was"),
+        ('bootstrap_servers = "h:1"\nproperties = { "group.id" = "x" }', "the agent sets it"),
+        ('bootstrap_servers = "h"', "HOST:PORT"),
+    ],
+)
+def test_kafka_settings_that_are_wrong_are_refused(tmp_path: Path, lines: str, words: str) -> None:
+    assert words in refusal(write(tmp_path, f"[kafka]\n{lines}"), ADDRESS).replace("servers: must", "servers must")
+
+
+def test_a_refusal_of_kafka_properties_shows_no_secret(tmp_path: Path) -> None:
+    text = refusal(write(tmp_path, '[kafka.properties]\n"sasl.password" = "wrong-horse"\n"bad" = "x"'), ADDRESS)
+    assert "kafka.properties" in text and "'bad' is not the name of a property" in text
+    assert "wrong-horse" not in text
 
 
 RESCUE = {

@@ -302,3 +302,45 @@ def test_a_connection_that_the_daemon_closed_is_known_before_anything_is_sent(da
     assert isinstance(answer.error, Lost)
     assert answer.sent == 0
     client.close()
+
+
+@TRANSPORTS
+def test_messages_that_answer_nothing_are_passed_over(daemon: TransitDaemon, transport: Transport) -> None:
+    client = client_of(daemon, transport)
+    load(client)
+    daemon.on_reply = lambda _, replies: [b"", b"abc", bytes(28), *replies, b"\xff" * 30]
+    assert all(answer.done for answer in client.run([p.UPDATE_EP(endpoint(number)) for number in range(50)]))
+    client.close()
+
+
+def test_messages_that_answer_nothing_do_not_stretch_the_patience(daemon: TransitDaemon) -> None:
+    client = client_of(daemon, Transport.UDP, patience_s=0.5, resend_s=0.1, resends=1)
+    daemon.on_reply = lambda _, replies: [bytes(28)] * 5
+    (answer,) = client.run([p.UPDATE_EP(endpoint(1))])
+    assert isinstance(answer.error, Unanswered)
+    assert answer.sent == 2
+    client.close()
+
+
+def test_a_record_that_is_too_long_for_an_answer_ends_the_connection(daemon: TransitDaemon) -> None:
+    client = client_of(daemon)
+    daemon.on_reply = lambda _, replies: [bytes(70_000)]
+    (answer,) = client.run([p.UPDATE_EP(endpoint(1))])
+    assert isinstance(answer.error, Lost)
+    daemon.on_reply = None
+    load(client)
+    assert client.life == 2
+    client.close()
+
+
+def test_a_value_of_another_structure_is_refused(daemon: TransitDaemon) -> None:
+    client = client_of(daemon)
+    (answer,) = client.run([p.Call(p.UPDATE_VPC, v.VpcKey("eth0", 3))])
+    assert isinstance(answer.error, ValueRefused)
+    client.close()
+
+
+@pytest.mark.parametrize("window", [0, 257])
+def test_a_window_out_of_bounds_is_refused(window: int) -> None:
+    with pytest.raises(ValueError, match=f"window {window}"):
+        Client(Settings(window=window))
