@@ -175,3 +175,19 @@ def test_what_the_daemon_cannot_serve_is_refused() -> None:
 def test_networks_that_differ_in_host_bits_are_one_entry() -> None:
     with pytest.raises(ValueRefused, match="two entries of one key"):
         entries([p.UPDATE_NET(NETWORK), p.UPDATE_NET(v.Network(ETH, 24, 3, bytes([10, 0, 0, 7]), (HOST,)))])
+
+
+def test_another_mac_of_a_port_takes_three_calls(daemon: TransitDaemon, client: Client) -> None:
+    book = Book()
+    settle(client, book, [*shared(), *port(1)])
+    assert settle(client, book, [*shared(), *port(1, 9)]) == ["DELETE_EP", "UPDATE_AGENT_MD", "UPDATE_EP"]
+
+
+def test_what_never_went_out_leaves_the_book_as_it_was(daemon: TransitDaemon, client: Client) -> None:
+    book = Book()
+    settle(client, book, [*shared(), *port(1)])
+    before = book.standing
+    daemon.stop()
+    client.close()
+    settle(client, book, [])
+    assert book.standing == before
