@@ -1,4 +1,4 @@
-"""Small records: what the agent does with them, beside a loop that only consumes and parses. librdkafka's mock broker."""
+"""Small records: what the agent does with them, beside a loop that only consumes and parses (mock broker)."""
 
 import threading
 import time
