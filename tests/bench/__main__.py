@@ -11,6 +11,7 @@ from tests.bench import (
     decode_merge,
     kafka_small,
     made_ports,
+    mizar_calls,
     neighbors,
     netlink_neighbors,
     netlink_ports,
@@ -51,6 +52,7 @@ BENCHES = {
     "netlink_port_latency": Bench(netlink_ports.run_latency, "one port there, with 10 and 500 present"),
     "netlink_change_cost": Bench(netlink_ports.run_cost, "a change there with 10 and with 5,000 ports present"),
     "netlink_traffic_stall": Bench(traffic_stall.run_netlink, "the same gaps there"),
+    "mizar_update_ep": Bench(mizar_calls.run, "endpoint calls to a transit daemon that does nothing but answer"),
     "on_demand_200": Bench(on_demand.run, "200 guests send first packets to unknown destinations at once"),
     "neighbours_1m": Bench(neighbors.run_1m, "a million neighbours in ten messages", long=True),
 }
