@@ -81,9 +81,11 @@ def run(report: Report) -> None:
     """`kafka_small`."""
     if reason := missing():
         raise BenchError(reason)
-    with tempfile.TemporaryDirectory(prefix="aca-bench-") as directory:
-        with Brokers(Path(directory) / "kafka", Loopback()) as brokers:
-            _measure(report, brokers)
+    with (
+        tempfile.TemporaryDirectory(prefix="aca-bench-") as directory,
+        Brokers(Path(directory) / "kafka", Loopback()) as brokers,
+    ):
+        _measure(report, brokers)
 
 
 def _measure(report: Report, brokers: Brokers) -> None:
