@@ -1,10 +1,11 @@
-"""Small records: what the agent does with them, beside a loop that only consumes and parses (mock broker)."""
+"""Small records: what the agent does with them, beside a loop that only consumes and parses."""
 
+import tempfile
 import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future
-from typing import Any
+from pathlib import Path
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
 
@@ -19,6 +20,8 @@ from goalstate_proto.goalstate_pb2 import GoalStateV2
 from tests.bench import goalstates
 from tests.bench.figures import BenchError, Report
 from tests.bench.stage import median
+from tests.kafka.broker import missing
+from tests.kafka.brokers import Brokers, Loopback
 
 COUNT = 200_000
 ROUNDS = 3
@@ -32,8 +35,6 @@ PATIENCE_S = 120.0
 class _Merger:
     """In the engine's place: validates and merges on a thread of its own, and programs nothing."""
 
-    ready = True
-
     def __init__(self) -> None:
         host = bytes(int(part) for part in LOCAL.split("."))
         self.state = DesiredState(frozenset([host]), NetworkType.VXLAN, Capabilities(frozenset([NetworkType.VXLAN])))
@@ -43,6 +44,10 @@ class _Merger:
         self.all_there = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
+
+    @property
+    def ready(self) -> bool:
+        return True
 
     def submit(self, message: Message) -> Future[bytes]:
         future: Future[bytes] = Future()
@@ -74,10 +79,19 @@ class _Merger:
 
 def run(report: Report) -> None:
     """`kafka_small`."""
-    keeper = Producer({"test.mock.num.brokers": 1, "bootstrap.servers": "mock", "linger.ms": 50,
-                       "queue.buffering.max.messages": COUNT + 1, "log_level": 0})
-    servers = _servers(keeper)
-    _fill(keeper)
+    if reason := missing():
+        raise BenchError(reason)
+    with (
+        tempfile.TemporaryDirectory(prefix="aca-bench-") as directory,
+        Brokers(Path(directory) / "kafka", Loopback()) as brokers,
+    ):
+        _measure(report, brokers)
+
+
+def _measure(report: Report, brokers: Brokers) -> None:
+    brokers.create(TOPIC)
+    servers = brokers.bootstrap
+    _fill(servers)
     bare, whole = [], []
     for _ in range(ROUNDS):
         bare.append(_bare(servers))
@@ -89,12 +103,10 @@ def run(report: Report) -> None:
     )
 
 
-def _servers(producer: Producer) -> str:
-    brokers: dict[int, Any] = producer.list_topics(timeout=10).brokers
-    return ",".join(f"{one.host}:{one.port}" for one in brokers.values())
-
-
-def _fill(producer: Producer) -> None:
+def _fill(servers: str) -> None:
+    producer = Producer(
+        {"bootstrap.servers": servers, "linger.ms": 50, "queue.buffering.max.messages": COUNT + 1, "log_level": 0}
+    )
     for number in range(COUNT):
         producer.produce(TOPIC, _record(number), b"h1", partition=0)
         if number % 1000 == 0:

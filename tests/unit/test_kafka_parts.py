@@ -1,4 +1,4 @@
-"""The Kafka consumer's pure parts: what is finished, what is ours, which version, what a compacted topic comes to."""
+"""The pure parts of the Kafka consumer: what is finished, what is ours, versions, what a compacted topic comes to."""
 
 from __future__ import annotations
 

@@ -34,6 +34,7 @@ _PROBE_TIMEOUT_S = 1.0
 _PROBE_AGAIN_S = 1.0
 _PROBE_EVERY_S = 30.0
 _DRAIN_S = 2.0
+_PATIENCE_S = 1.0
 _LOGIN = "connection"
 
 _log = structlog.get_logger(__name__)
@@ -249,14 +250,23 @@ class Poller:
             self.connection.back()
 
     def _balance(self) -> None:
-        """Pause above the limits, resume well below. Polling goes on."""
-        full = self._records >= self._limits.records or self._bytes >= self._limits.size
-        if not self._paused and full:
+        """Pause above the limits, resume well below. Polling goes on.
+
+        A pause throws away what has been fetched ahead, which costs half a second: what is done sooner is waited for.
+        """
+        deadline = time.monotonic() + _PATIENCE_S
+        while not self._paused and self._full and not self._stopping and time.monotonic() < deadline:
+            self._take_commands(max(0.001, deadline - time.monotonic()))
+        if not self._paused and self._full:
             self._paused = True
             self._consumer.pause(self._consumer.assignment())
         elif self._paused and self._records * 2 <= self._limits.records and self._bytes * 2 <= self._limits.size:
             self._paused = False
             self._consumer.resume(self._consumer.assignment())
+
+    @property
+    def _full(self) -> bool:
+        return self._records >= self._limits.records or self._bytes >= self._limits.size
 
     # -- what is read
 

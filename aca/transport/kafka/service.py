@@ -33,8 +33,8 @@ _CONSUMER = {
     "allow.auto.create.topics": "false",
     "isolation.level": "read_committed",
     "queued.max.messages.kbytes": "8192",
-    "queued.min.messages": "1000",
-    "fetch.queue.backoff.ms": "50",
+    "queued.min.messages": "10000",
+    "fetch.queue.backoff.ms": "10",
 }
 _PRODUCER = {
     "acks": "all",
