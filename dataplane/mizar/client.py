@@ -6,7 +6,7 @@ import math
 import random
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import Enum
@@ -22,7 +22,6 @@ from dataplane.mizar.typed import Answer, TypedCalls
 
 PATIENCE_S: Final = 45.0
 """How long a silent daemon is not held dead: another client that stops inside a record blocks it for 35 seconds."""
-
 
 _MOST_CALLERS: Final = 64
 _MOST_OUTSTANDING: Final = 256
@@ -128,7 +127,16 @@ class Client(TypedCalls):
                 socket = self._connected()
                 deadline = time.monotonic() + self._settings.patience_s
                 resend_s = self._settings.resend_s if self._pace.resends else math.inf
-                self._guarded("NULL", lambda: one_call(socket, "NULL", _NULL, deadline, resend_s))
+                try:
+                    one_call(socket, "NULL", _NULL, deadline, resend_s)
+                except Broken as error:
+                    self._drop()
+                    raise Lost("NULL", str(error), sent=True) from error
+                except Overdue:
+                    self._drop()
+                    raise Unanswered("NULL", f"no answer within {self._settings.patience_s:g} s", sent=True) from None
+                except Woken:
+                    raise Closed("NULL", "the client was closed", sent=True) from None
                 return Health(True, self._life)
         except MizarError as error:
             return Health(False, self._life, str(error))
@@ -237,18 +245,6 @@ class Client(TypedCalls):
         if port and port != self._port:
             self._drop()
             raise Lost("the daemon", f"it is at port {port} now, and was at {self._port}", sent=False)
-
-    def _guarded(self, name: str, ask: Callable[[], bytes]) -> None:
-        try:
-            ask()
-        except Broken as error:
-            self._drop()
-            raise Lost(name, str(error), sent=True) from error
-        except Overdue:
-            self._drop()
-            raise Unanswered(name, f"no answer within {self._settings.patience_s:g} s", sent=True) from None
-        except Woken:
-            raise Closed(name, "the client was closed", sent=True) from None
 
     def _drop(self) -> None:
         if self._socket is not None:

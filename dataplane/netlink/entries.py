@@ -8,13 +8,11 @@ from dataplane.kernel import rtnl
 from dataplane.kernel.wire import Request
 from dataplane.model import Segment
 from dataplane.netlink.book import NOTHING, Change
-from dataplane.netlink.items import FloodItem, Item, MacItem, Tap, TapItem, Via
+from dataplane.netlink.items import Failed, FloodItem, Item, MacItem, Tap, TapItem, Via
 from dataplane.netlink.places import LegDevices, SegmentDevices
 from dataplane.netlink.tunnels import Tunnels
 
 Work = list[tuple[Item, Request]]
-Failed = dict[Item, str]
-"""What cannot be done, and why: is added to."""
 
 
 class EntryWork:

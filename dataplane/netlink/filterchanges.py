@@ -8,11 +8,8 @@ from dataplane.netlink.book import NOTHING, Change
 from dataplane.netlink.filtering import Elements, Group, elements_group
 from dataplane.netlink.hooks import Hooks
 from dataplane.netlink.inheritance import Inheritance
-from dataplane.netlink.items import ElementItem, Item, Tap, TapItem, Value
+from dataplane.netlink.items import ElementItem, Failed, Item, Tap, TapItem, Value
 from dataplane.netlink.places import Places
-
-Failed = dict[Item, str]
-"""What cannot be done, and why: is added to."""
 
 
 class _OfSet:

@@ -14,7 +14,7 @@ from dataplane.kernel.channel import ROUTE, Channel
 from dataplane.kernel.wire import KernelError, Request
 from dataplane.netlink.book import NOTHING, Change
 from dataplane.netlink.carrier import Carrier
-from dataplane.netlink.entries import EntryWork, Failed, Work, without_moved
+from dataplane.netlink.entries import EntryWork, Work, without_moved
 from dataplane.netlink.filter import leg_rules, number, static_requests
 from dataplane.netlink.filterchanges import FilterChanges
 from dataplane.netlink.filtering import FilterWork, Group
@@ -22,6 +22,7 @@ from dataplane.netlink.hooks import Hooks, own_chain
 from dataplane.netlink.inheritance import Inheritance, read_inheritance, read_layout
 from dataplane.netlink.items import (
     ElementItem,
+    Failed,
     FloodItem,
     Item,
     Leg,

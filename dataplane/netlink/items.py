@@ -128,3 +128,5 @@ Item = (
 )
 Value = Leg | Tap | Via | RouteValue | bytes | None
 Items = dict[Item, Value]
+Failed = dict[Item, str]
+"""What cannot be done, and why: is added to."""
