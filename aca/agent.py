@@ -7,29 +7,25 @@ answered, servers, engine; all within five seconds. Traffic keeps flowing.
 
 from __future__ import annotations
 
-import contextlib
 import gc
 import os
 import platform
-import select
 import signal
-import socket
-import sys
-import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
-from types import FrameType
 from typing import TYPE_CHECKING, Any, Protocol
 
 import structlog
 
 from aca import interpreter
 from aca.config import DataPlaneKind, Settings
-from aca.dispatch.completeness import CONTROLLER
+from aca.dispatch.completeness import CONTROLLER, kafka_source
 from aca.dispatch.inbox import Message
 from aca.dispatch.upkeep import Mode, UpkeepSettings
+from aca.ending import FAILED_STATUS, AgentFailed, Signals, arm_exit
 from aca.interface_address import AddressFollower, address_of
+from aca.kafkasettings import KafkaError
 from aca.ondemand.questions import Limits
 from aca.ondemand.service import Asker
 from aca.telemetry.logs import configure_logging
@@ -57,19 +53,8 @@ _KAFKA_STOP_S = 0.9
 _ENGINE_CLOSE_S = 2.2
 _SERVER_GRACE_S = 0.9
 _ADMIN_GRACE_S = 0.1
-_EXIT_WITHIN_S = 4.7
-"""SIGTERM to exit; whoever supervises us allows five seconds."""
-
-FAILED_STATUS = 3
-"""Exit status of an agent that has ended itself."""
-
-_LOOK_AGAIN_S = 60.0
 
 _log = structlog.get_logger(__name__)
-
-
-class AgentFailed(Exception):  # noqa: N818 - the end of a run, not an error of the caller
-    """The agent has ended itself because going on could do harm or nothing; the message says why."""
 
 
 class StartError(Exception):
@@ -223,7 +208,7 @@ def build_engine(settings: Settings) -> Engine:
 def _sources(settings: Settings) -> frozenset[str]:
     """Who says when everything has been told."""
     sources = {CONTROLLER} if settings.reconcile.controller_replays else set()
-    sources |= {f"kafka:{topic}" for topic in settings.kafka.compacted}
+    sources |= set(map(kafka_source, settings.kafka.compacted))
     if sources and settings.kafka.incomplete:
         # Nobody says it of logs that may have lost their beginning, so nothing that they told may be swept.
         sources.add("kafka topics that are not compacted, which never say it")
@@ -251,7 +236,7 @@ def _kafka_service(settings: Settings, engine: Engine, failed: Callable[[str], N
     """Raises StartError."""
     try:
         # Here and not above: most hosts do not use it, and need not have it.
-        from aca.transport.kafka.service import KafkaError, KafkaService
+        from aca.transport.kafka.service import KafkaService
     except ImportError as error:
         raise StartError(f"kafka.bootstrap_servers: {error.name} is not installed (pip install 'aca[kafka]')") from None
     try:
@@ -312,6 +297,8 @@ class Agent:
             self._thread.start()
             self._thread.run(self._admin.start(), _START_TIMEOUT_S)
             bound = self._thread.run(self._server.start(), _START_TIMEOUT_S)
+            if self._subscriptions is not None:
+                self._thread.run(self._subscriptions.start(), _START_TIMEOUT_S)
             if self._controller is not None and self._settings.asks_on_demand:
                 client = self._controller
                 self._engine.packets.ask_with(
@@ -320,15 +307,13 @@ class Agent:
                 )
             self._engine.start()
             if self._kafka is not None:
-                self._start_kafka(self._kafka)
-            if self._subscriptions is not None:
-                self._thread.run(self._subscriptions.start(), _START_TIMEOUT_S)
+                self._kafka.start()
             self._ask_for_replay()
             interface = self._settings.host.tunnel_interface
             if interface is not None:
                 self._follower = AddressFollower(interface, self._tunnel_address, self._move_tunnels)
                 self._follower.start()
-        except (DataPlaneError, ListenError) as error:
+        except (DataPlaneError, KafkaError, ListenError) as error:
             self.stop()
             raise StartError(str(error)) from None
         return bound
@@ -374,15 +359,6 @@ class Agent:
             **self._engine.status(),
             **({"kafka": self._kafka.status()} if self._kafka is not None else {}),
         }
-
-    def _start_kafka(self, kafka: KafkaService) -> None:
-        from aca.transport.kafka.service import KafkaError
-
-        try:
-            kafka.start()
-        except KafkaError as error:
-            self.stop()
-            raise StartError(str(error)) from None
 
     def _move_tunnels(self, address: bytes) -> None:
         self._engine.move_tunnels(address)
@@ -430,7 +406,7 @@ def run_agent(settings: Settings, make_engine: Callable[[Settings], Engine] = bu
     StartError, and AgentFailed when the agent has ended itself.
     """
     configure_logging(settings.log.level, settings.log.format)
-    signals = _Signals()
+    signals = Signals()
     interpreter.prepare()
     settings = with_interface_address(settings)
     agent = Agent(settings, make_engine(settings), signals.fail)
@@ -443,60 +419,8 @@ def run_agent(settings: Settings, make_engine: Callable[[Settings], Engine] = bu
         _log.error("agent has to end", reason=failure)
     else:
         _log.info("agent stopping", signal=signal.Signals(number).name)
-    _arm_exit(FAILED_STATUS if failure else 0)
+    arm_exit(FAILED_STATUS if failure else 0)
     agent.stop()
     _log.info("agent stopped")
     if failure:
         raise AgentFailed(failure)
-
-
-class _Signals:
-    """SIGTERM and SIGINT of this process; `wait` is for the main thread. A second one exits at once.
-
-    The system may give a signal to any thread, while Python runs handlers only in the main one, and only when that is
-    between two steps: what is blocked there must be woken. The wake-up descriptor is written by whichever thread it is.
-    """
-
-    def __init__(self) -> None:
-        self._received: list[int] = []
-        self.failure = ""
-        self._waker, self._woken = socket.socketpair()
-        self._waker.setblocking(False)
-        self._woken.setblocking(False)
-        signal.set_wakeup_fd(self._waker.fileno(), warn_on_full_buffer=False)
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, self._take)
-
-    def fail(self, reason: str) -> None:
-        """End as if by a signal, and say why. Any thread; the first reason counts."""
-        if not self.failure:
-            self.failure = reason
-            with contextlib.suppress(BlockingIOError):
-                self._waker.send(b"\0")
-
-    def wait(self) -> int:
-        """The number of the first signal; 0 after `fail`."""
-        while not self._received:
-            if self.failure:
-                return 0
-            if select.select([self._woken], [], [], _LOOK_AGAIN_S)[0]:
-                self._woken.recv(4096)
-        return self._received[0]
-
-    def _take(self, number: int, _frame: FrameType | None) -> None:
-        if self._received:
-            os._exit(128 + number)
-        self._received.append(number)
-
-
-def _arm_exit(status: int) -> None:
-    """A data plane or client that hangs must not hold the exit."""
-
-    def leave() -> None:
-        _log.warning("something did not stop in time; leaving it behind")
-        sys.stderr.flush()
-        os._exit(status)
-
-    timer = threading.Timer(_EXIT_WITHIN_S, leave)
-    timer.daemon = True
-    timer.start()

@@ -22,6 +22,10 @@ _OURS = frozenset({
 """Properties that this agent sets itself: settings of their own, or what its guarantees rest on."""
 
 
+class KafkaError(Exception):
+    """The settings cannot be used; the message says why, without secrets."""
+
+
 def _split(value: object) -> object:
     return [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value
 

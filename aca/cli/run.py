@@ -61,7 +61,8 @@ def _run(config: Path | None, **flags: str | None) -> None:
     except ConfigError as error:
         raise CommandError(str(error)) from None
     # Here and not above: no other command needs the servers and the data plane.
-    from aca.agent import FAILED_STATUS, AgentFailed, StartError, run_agent
+    from aca.agent import StartError, run_agent
+    from aca.ending import FAILED_STATUS, AgentFailed
 
     try:
         run_agent(settings)

@@ -15,6 +15,12 @@ from aca.dispatch.ticket import Ticket
 CONTROLLER = "controller"
 """The source that replays the desired state when it is told that the agent has started."""
 
+
+def kafka_source(topic: str) -> str:
+    """What a compacted topic is called among the sources."""
+    return f"kafka:{topic}"
+
+
 _log = structlog.get_logger(__name__)
 
 

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 import structlog
 
+from aca.dispatch.completeness import kafka_source
 from aca.dispatch.engine import EngineClosed
 from aca.dispatch.inbox import Message as EngineMessage
 from aca.dispatch.inbox import Removal, Together
@@ -87,11 +88,6 @@ class IntakeSettings:
     reply_topic: str | None
 
 
-def source_of(topic: str) -> str:
-    """What a compacted topic is called among those that tell everything."""
-    return f"kafka:{topic}"
-
-
 class Intake:
     """One thread, which owns everything here; others reach it by `deliver`."""
 
@@ -106,7 +102,7 @@ class Intake:
         self._inbox: queue.SimpleQueue[Portion | Began | Ended | Callable[[], None] | None] = queue.SimpleQueue()
         self._jobs: deque[Job] = deque()
         self._in_hand = 0
-        self._compacted = {topic: CompactedTopic(source_of(topic)) for topic in settings.compacted}
+        self._compacted = {topic: CompactedTopic(kafka_source(topic)) for topic in settings.compacted}
         self._warned: set[str] = set()
         self.counts: Counter[str] = Counter()
         self._thread = threading.Thread(target=self._run, name="kafka-intake", daemon=True)

@@ -13,7 +13,7 @@ from typing import Any
 import structlog
 from confluent_kafka import KafkaException
 
-from aca.kafkasettings import KafkaSettings
+from aca.kafkasettings import KafkaError, KafkaSettings
 from aca.transport.kafka.intake import Engine, Intake, IntakeSettings
 from aca.transport.kafka.outbox import Outbox
 from aca.transport.kafka.poller import Limits, Poller, Wanted
@@ -51,10 +51,6 @@ _PRODUCER_ONLY = ("queue.buffering.", "message.timeout.", "linger.", "compressio
                   "partitioner", "transactional.", "enable.idempotence", "request.required.", "max.in.flight.")
 
 _log = structlog.get_logger(__name__)
-
-
-class KafkaError(Exception):
-    """The settings cannot be used; the message says why, without secrets."""
 
 
 class KafkaService:
