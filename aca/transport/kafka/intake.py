@@ -191,7 +191,12 @@ class Intake:
         """Submit, in order, as much as the window allows."""
         while self._jobs and self._in_hand < WINDOW and not self._stopping and self._engine.ready:
             job = self._jobs[0]
-            step = next(job.work, None)
+            try:
+                step = next(job.work, None)
+            except Exception:
+                # Never counted as finished: what is not committed comes again.
+                self._jobs.popleft()
+                raise
             if step is None:
                 self._jobs.popleft()
                 job.exhausted = True
@@ -219,8 +224,10 @@ class Intake:
         if isinstance(error, EngineClosed) or (self._stopping and not self._engine.ready):
             return
         if error is not None:
+            # Nobody knows what became of it, so it is never finished: it comes again.
             _log.error("kafka: a record was not answered", exc_info=error)
-        elif record is not None and self._outbox is not None and self._settings.reply_topic is not None:
+            return
+        if record is not None and self._outbox is not None and self._settings.reply_topic is not None:
             self._outbox.send(
                 Letter(
                     self._settings.reply_topic, self._settings.host_id.encode(), done.result(), _origin(record)
@@ -242,14 +249,19 @@ class Intake:
         """None, once it is a dead letter."""
         default = 1 if record.topic() in self._settings.v1_topics else 2
         try:
-            return parse(value, record.headers(), default)
+            message = parse(value, record.headers(), default)
         except PoisonError as error:
             self._bury(record, str(error))
             return None
+        self.counts["taken"] += 1
+        return message
+
+    def _batch(self) -> _Batch:
+        return _Batch(alone=self._settings.reply_topic is not None)
 
     def _plain(self, portion: Portion) -> Iterator[Work]:
         topic = portion.place[0]
-        batch = _Batch(alone=self._settings.reply_topic is not None)
+        batch = self._batch()
         for record in portion.messages:
             value = record.value()
             if not value or not self._is_ours(topic, record.key()):
@@ -257,7 +269,6 @@ class Intake:
                 continue
             message = self._parse(record, value)
             if message is not None:
-                self.counts["taken"] += 1
                 yield from batch.add(message, record, len(value))
         yield from batch.rest()
 
@@ -266,12 +277,11 @@ class Intake:
     def _load(self, topic: CompactedTopic, portion: Portion) -> None:
         """Only the last record of a key counts."""
         for record in portion.messages:
-            key = record.key()
-            if not self._is_ours(portion.place[0], key):
+            if not self._is_ours(portion.place[0], record.key()):
                 self.counts["skipped"] += 1
                 continue
             # Behind what came before: the order of the last records is the log's.
-            key = key or b"\0%d:%d" % (record.partition(), record.offset())
+            key = _key_of(record)
             topic.values.pop(key, None)
             topic.values[key] = record
 
@@ -286,7 +296,7 @@ class Intake:
     def _whole(self, topic: CompactedTopic, values: dict[bytes, Record]) -> Iterator[Work]:
         # Keys of what was there before the topic was made anew.
         gone = [one for key in topic.names.by_key.keys() - values.keys() for one in topic.names.bury(key)]
-        batch = _Batch(alone=self._settings.reply_topic is not None)
+        batch = self._batch()
         buried = []
         for key in list(values):
             record = values.pop(key)
@@ -297,7 +307,6 @@ class Intake:
             message = self._parse(record, value)
             if message is None:
                 continue
-            self.counts["taken"] += 1
             gone += topic.names.put(key, self._names(message, record))
             yield from batch.add(message, record, len(value))
         yield from batch.rest()
@@ -308,15 +317,15 @@ class Intake:
             yield Removal(tuple(gone)), None
 
     def _live(self, topic: CompactedTopic, portion: Portion) -> Iterator[Work]:
-        batch = _Batch(alone=self._settings.reply_topic is not None)
+        batch = self._batch()
         for record in portion.messages:
-            key, value = record.key(), record.value()
-            if not self._is_ours(portion.place[0], key):
+            value = record.value()
+            if not self._is_ours(portion.place[0], record.key()):
                 self.counts["skipped"] += 1
                 continue
-            gone: list[Key] = []
-            key = key or b"\0%d:%d" % (record.partition(), record.offset())
+            key = _key_of(record)
             if value is None:
+                self.counts["taken"] += 1
                 gone = topic.names.bury(key)
             else:
                 message = self._parse(record, value)
@@ -324,7 +333,6 @@ class Intake:
                     continue
                 gone = topic.names.put(key, self._names(message, record))
                 yield from batch.add(message, record, len(value))
-            self.counts["taken"] += 1
             if gone:
                 yield from batch.rest()
                 yield Removal(tuple(gone)), None
@@ -365,6 +373,11 @@ class Intake:
                 ("aca-host", self._settings.host_id.encode()),
             ]
             self._outbox.send(Letter(self._settings.dead_letter_topic, record.key(), record.value(), headers))
+
+
+def _key_of(record: Record) -> bytes:
+    """Without a key it is one of its own: nothing comes after it."""
+    return record.key() or b"\0%d:%d" % (record.partition(), record.offset())
 
 
 def _origin(record: Record) -> Headers:
