@@ -12,7 +12,8 @@ from pydantic.config import JsonDict
 
 from aca.settingtypes import Listens, Section
 
-_ASSIGNED = re.compile(r"(?P<topic>[A-Za-z0-9._-]{1,249})(?::(?P<partition>\d{1,9}))?")
+_TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
+_ASSIGNED = re.compile(rf"{_TOPIC.pattern}(?::\d{{1,9}})?")
 _SERVER = re.compile(r"(?:\[[0-9A-Fa-f:.]+\]|[^\s:,\[\]/]+):\d{1,5}")
 _PROPERTY = re.compile(r"[a-z0-9]+(?:\.[a-z0-9]+)+")
 _OURS = frozenset({
@@ -24,6 +25,25 @@ _OURS = frozenset({
 
 class KafkaError(Exception):
     """The settings cannot be used; the message says why, without secrets."""
+
+
+def properties_in_files(files: Mapping[str, Path]) -> dict[str, str]:
+    """librdkafka's properties whose values, secrets mostly, are in these files. Raises KafkaError."""
+    values = {}
+    for name, path in files.items():
+        try:
+            values[name] = path.read_text(encoding="utf-8").rstrip("\r\n")
+        except (OSError, UnicodeDecodeError) as error:
+            reason = error.strerror if isinstance(error, OSError) else "is no text"
+            raise KafkaError(f"{name}: {path}: {reason}") from None
+    return values
+
+
+def check_topic(text: str) -> str:
+    """Raises ValueError for what is no topic's name."""
+    if not _TOPIC.fullmatch(text) or text in (".", ".."):
+        raise ValueError("must be the name of a topic: 1 to 249 letters, digits, '.', '_' and '-'")
+    return text
 
 
 def _split(value: object) -> object:
@@ -69,14 +89,7 @@ def _check_assigned(text: str) -> str:
     return text
 
 
-def _check_topic(text: str) -> str:
-    match = _ASSIGNED.fullmatch(text)
-    if match is None or match["partition"] is not None:
-        raise ValueError("must be the name of a topic: 1 to 249 letters, digits, '.', '_' and '-'")
-    return text
-
-
-Topic = Annotated[str, AfterValidator(_check_topic)]
+Topic = Annotated[str, AfterValidator(check_topic)]
 Topics = Annotated[tuple[Topic, ...], BeforeValidator(_split)]
 OptionalTopic = Annotated[Topic | None, BeforeValidator(lambda value: value or None)]
 Properties = Annotated[dict[str, str], BeforeValidator(_pairs), AfterValidator(_check_names)]

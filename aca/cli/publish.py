@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import Future, wait
+from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from aca.cli.console import CommandError
 from aca.cli.goalstates import GoalStateFile, Layout
+from aca.kafkasettings import KafkaError, properties_in_files
+from aca.transport.kafka.payload import VERSION_HEADER
 from goalstate_proto.common_pb2 import DELTA
 from goalstate_proto.goalstate_pb2 import GoalState, GoalStateV2
 
 if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
-
-VERSION_HEADER = "goalstate-version"
-"""The header by which agents tell the layouts apart: 1 or 2."""
 
 _POLL_S = 0.1
 _BY_KEY = -1
@@ -151,7 +150,7 @@ class Publisher:
     def _answer(self, admin: AdminClient, asked: Future[Any]) -> Any:
         """Waits while the library may call back, which it does only when polled."""
         end = time.monotonic() + self._timeout_s + 1.0
-        while not wait([asked], 0).done and time.monotonic() < end:
+        while not asked.done() and time.monotonic() < end:
             admin.poll(_POLL_S)
         try:
             return asked.result(timeout=0)
@@ -176,13 +175,11 @@ _PRODUCERS_OWN = frozenset({"enable.idempotence", "acks", "message.timeout.ms", 
 def properties_of(given: Sequence[str], files: Sequence[str]) -> dict[str, str]:
     """librdkafka's properties from NAME=VALUE and NAME=PATH (for secrets). Raises CommandError."""
     properties = dict(_pairs("--property", given))
-    for name, path in _pairs("--property-file", files):
-        try:
-            properties[name] = Path(path).read_text(encoding="utf-8").rstrip("\r\n")
-        except (OSError, UnicodeDecodeError) as problem:
-            reason = problem.strerror if isinstance(problem, OSError) else "is no text"
-            raise CommandError(f"--property-file {name}: {path}: {reason}") from None
-    return properties
+    in_files = {name: Path(path) for name, path in _pairs("--property-file", files)}
+    try:
+        return properties | properties_in_files(in_files)
+    except KafkaError as problem:
+        raise CommandError(f"--property-file {problem}") from None
 
 
 def _pairs(option: str, texts: Sequence[str]) -> Iterator[tuple[str, str]]:

@@ -6,14 +6,14 @@ the trailing metadata `aca-reason-bin` (UTF-8). Only bytes that are no request m
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
 import grpc
 import structlog
 from google.protobuf.message import DecodeError
 
+from aca.kafkasettings import check_topic
 from aca.transport.exchange import Context
 from aca.transport.listen import Bound, bind
 from goalstate_proto import common_pb2
@@ -24,13 +24,12 @@ from goalstate_proto.subscribeinfoprovisioner_pb2 import (
     Unsubscribe,
 )
 
-METHOD = "/alcor.schema.SubscribeInfoProvisioner/PushNodeSubscribeInfo"
+SERVICE = "alcor.schema.SubscribeInfoProvisioner"
+METHOD = f"/{SERVICE}/PushNodeSubscribeInfo"
 REASON = "aca-reason-bin"
 MAX_KEY_BYTES = 1024
 
 _MAX_REQUEST_BYTES = 64 * 1024
-# What brokers take as a topic's name.
-_TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
 _log = structlog.get_logger(__name__)
 
 
@@ -57,7 +56,9 @@ class SubscriptionServer:
         server = grpc.aio.server(
             options=[("grpc.max_receive_message_length", _MAX_REQUEST_BYTES), ("grpc.so_reuseport", 0)]
         )
-        server.add_generic_rpc_handlers((_Methods(self._push),))
+        # Of raw bytes: what is no request is answered with a reason.
+        methods = {"PushNodeSubscribeInfo": grpc.unary_unary_rpc_method_handler(self._push)}
+        server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, methods),))
         self._server = server
         for address in self._listen:
             self._bound.append(bind(server, address))
@@ -92,8 +93,10 @@ class SubscriptionServer:
     def _change(self, request: NodeSubscribeInfo) -> None:
         """Raises ValueError naming field and value."""
         topic, key = request.topic, request.key
-        if not _TOPIC.fullmatch(topic) or topic in (".", ".."):
-            raise ValueError(f"topic {topic[:256]!r}: must be 1 to 249 letters, digits, dots, dashes and underscores")
+        try:
+            check_topic(topic)
+        except ValueError as refusal:
+            raise ValueError(f"topic {topic[:256]!r}: {refusal}") from None
         if (length := len(key.encode())) > MAX_KEY_BYTES:
             raise ValueError(f"key: must be at most {MAX_KEY_BYTES} bytes, not {length}")
         if request.subscribe_operation == Subscribe:
@@ -103,13 +106,3 @@ class SubscriptionServer:
         else:
             operation = request.subscribe_operation
             raise ValueError(f"subscribe_operation {operation}: must be Subscribe (0) or Unsubscribe (1)")
-
-
-class _Methods(grpc.GenericRpcHandler):  # type: ignore[type-arg]  # generic in the stubs only
-    """The method of the service, as a handler of raw bytes."""
-
-    def __init__(self, push: Any) -> None:
-        self._handler = grpc.unary_unary_rpc_method_handler(push)
-
-    def service(self, handler_call_details: grpc.HandlerCallDetails) -> Any:
-        return self._handler if handler_call_details.method == METHOD else None

@@ -9,7 +9,7 @@ from typing import Final
 from aca.goalstate.changes import Change
 from aca.goalstate.decode.messages import decode_v1, decode_v2
 from aca.goalstate.decode.neighbor import decode_neighbors
-from dataplane.model import Key
+from dataplane.model import Key, Kind
 from goalstate_proto.common_pb2 import DELETE
 from goalstate_proto.goalstate_pb2 import GoalState, GoalStateV2
 
@@ -31,12 +31,15 @@ def decode_together(
 
 def removals(keys: Iterable[Key]) -> Iterator[list[Change]]:
     """Deletions of resources by their identity, what depends on others first. No revision: they always count."""
-    by_kind = groupby(sorted(keys, key=lambda key: (-_DEPENDENCE.index(key.kind.name), key.id)), lambda key: key.kind)
+    ordered = sorted(keys, key=lambda key: (_DEPENDENTS_FIRST.index(key.kind), key.id))
+    by_kind = groupby(ordered, lambda key: key.kind)
     for kind, group in by_kind:
         yield [Change(kind, key.id, key.id, DELETE, 0, True, False, None, "") for key in group]
 
 
-_DEPENDENCE: Final = ("VPC", "SUBNET", "SECURITYGROUP", "GATEWAY", "ROUTER", "PORT", "DHCP", "NEIGHBOR")
+_DEPENDENTS_FIRST: Final = (
+    Kind.NEIGHBOR, Kind.DHCP, Kind.PORT, Kind.ROUTER, Kind.GATEWAY, Kind.SECURITYGROUP, Kind.SUBNET, Kind.VPC,
+)
 
 
 def _only_neighbors(message: GoalState | GoalStateV2) -> bool:

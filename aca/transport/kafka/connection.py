@@ -18,8 +18,8 @@ class Connection:
         self.connected: bool | None = None
         """None until it is known."""
         self._since = time.time()
-        self._troubles: dict[str, str] = {}
-        self._kinds: dict[str, str] = {}
+        self._troubles: dict[str, tuple[str, str]] = {}
+        """About what: its kind, and in words. Replaced as a whole: others may be reading it."""
 
     def lost(self, reason: str) -> None:
         if self.connected is not False:
@@ -34,17 +34,16 @@ class Connection:
     def trouble(self, about: str, kind: str, text: str) -> None:
         """Something is wrong with `about` (a topic, the log-in). Said once, until it is over or of another kind: texts
         name the broker and how long the attempt took."""
-        if about not in self._troubles or self._kinds.get(about) != kind:
-            self._kinds[about] = kind
-            # A new mapping: others may be reading the old one.
-            self._troubles = {**self._troubles, about: text}
+        if about not in self._troubles or self._troubles[about][0] != kind:
+            self._troubles = {**self._troubles, about: (kind, text)}
             _log.warning("kafka: trouble", consumer=self._name, about=about, reason=text)
 
     def over(self, about: str) -> None:
         if about in self._troubles:
-            self._troubles = {name: text for name, text in self._troubles.items() if name != about}
+            self._troubles = {name: one for name, one in self._troubles.items() if name != about}
             _log.info("kafka: trouble is over", consumer=self._name, about=about)
 
     def describe(self) -> dict[str, Any]:
         """JSON-ready. `since` is seconds since the epoch."""
-        return {"connected": bool(self.connected), "since": self._since, "troubles": dict(self._troubles)}
+        troubles = {about: text for about, (_, text) in self._troubles.items()}
+        return {"connected": bool(self.connected), "since": self._since, "troubles": troubles}

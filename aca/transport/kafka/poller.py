@@ -127,7 +127,6 @@ class Poller:
         self._commit_due = 0.0
         self._average = 0
         self._fatal = ""
-        self.received = 0
 
     # -- for other threads
 
@@ -242,7 +241,6 @@ class Poller:
             self._average = size // len(messages)
             self._records += len(messages)
             self._bytes += size
-            self.received += len(messages)
             unit = tracker.begin(messages[-1].offset() + 1)
             self._faults.at("kafka.records")
             self._deliver(Portion(self, place, tracker, unit, messages, size))

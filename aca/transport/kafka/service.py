@@ -7,13 +7,12 @@ import threading
 import time
 import zlib
 from collections.abc import Callable, Collection, Iterable, Mapping
-from pathlib import Path
 from typing import Any
 
 import structlog
 from confluent_kafka import KafkaException
 
-from aca.kafkasettings import KafkaError, KafkaSettings
+from aca.kafkasettings import KafkaError, KafkaSettings, properties_in_files
 from aca.transport.kafka.intake import Engine, Intake, IntakeSettings
 from aca.transport.kafka.outbox import Outbox
 from aca.transport.kafka.poller import Limits, Poller, Wanted
@@ -74,7 +73,10 @@ class KafkaService:
         self._settings = settings
         self._lock = threading.Lock()
         self._told: dict[str, frozenset[str]] = {}
-        properties = {**settings.properties, **_from_files(settings.property_files)}
+        try:
+            properties = {**settings.properties, **properties_in_files(settings.property_files)}
+        except KafkaError as error:
+            raise KafkaError(f"kafka.property_files: {error}") from None
         common = {
             **_CLIENT, **properties, "bootstrap.servers": ",".join(settings.bootstrap_servers),
             "client.id": properties.get("client.id", f"aca-{host_id}"), "logger": _silent_logger(), "log_level": 2,
@@ -212,16 +214,6 @@ def _wanted(settings: KafkaSettings) -> dict[str, frozenset[int] | None]:
 
 def _without(config: Mapping[str, Any], prefixes: Iterable[str]) -> dict[str, Any]:
     return {name: value for name, value in config.items() if not name.startswith(tuple(prefixes))}
-
-
-def _from_files(files: Mapping[str, Path]) -> dict[str, str]:
-    values = {}
-    for name, path in files.items():
-        try:
-            values[name] = path.read_text(encoding="utf-8").rstrip("\r\n")
-        except (OSError, UnicodeDecodeError) as error:
-            raise KafkaError(f"kafka.property_files: {name}: {path} cannot be read: {error}") from None
-    return values
 
 
 def _silent_logger() -> logging.Logger:
