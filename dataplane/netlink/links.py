@@ -6,7 +6,7 @@ import logging
 import selectors
 import socket
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 
 from dataplane.kernel.channel import ROUTE, Channel, listen_to
@@ -47,7 +47,7 @@ class Links:
         """In the network namespace of the calling thread. Raises OSError."""
         self._socket = listen_to(ROUTE, _LINK_GROUP)
         self._ask = Channel(ROUTE)
-        self._read_all()
+        _tell(self._note_everything())
         self._thread.start()
 
     def close(self) -> None:
@@ -76,7 +76,8 @@ class Links:
             if index not in self._by_index:
                 self._put(Link(index, name, alias, 0, b"", "", True, 0))
 
-    def _read_all(self) -> None:
+    def _note_everything(self) -> list[Callable[[], None]]:
+        """Returns what is to be told of it."""
         found = {link.ifindex: link for link in map(link_of, self._ask.dump(list_links()))}
         with self._lock:
             before = dict(self._by_index)
@@ -84,9 +85,11 @@ class Links:
                 self._drop(link)
             for link in found.values():
                 self._put(link)
-        for index in before.keys() | found.keys():
-            if before.get(index) != found.get(index):
-                self._changed(before.get(index), found.get(index))
+        return [
+            partial(self._changed, before.get(index), found.get(index))
+            for index in before.keys() | found.keys()
+            if before.get(index) != found.get(index)
+        ]
 
     def _put(self, link: Link) -> None:
         self._by_index[link.ifindex] = self._by_name[link.name] = link
@@ -117,22 +120,21 @@ class Links:
     def _take_some(self, source: socket.socket) -> None:
         """What there is, but for who goes on for ever."""
         for _ in range(_MOST):
-            try:
-                with self._reading:
-                    told = self._note_all(source.recv(1 << 18))
-            except BlockingIOError:
-                return
-            except OSError:
-                # Notices were lost (ENOBUFS): look at everything.
-                if not self._closing.is_set():
-                    self._read_all()
-                return
-            # Not while reading: whoever is told may wait for somebody who wants to catch up.
-            for tell in told:
+            lost = False
+            with self._reading:
                 try:
-                    tell()
-                except Exception:  # one notice must not end the thread
-                    logging.getLogger(__name__).exception("cannot follow a change of a device")
+                    told = self._note_all(source.recv(1 << 18))
+                except BlockingIOError:
+                    return
+                except OSError:
+                    if self._closing.is_set():
+                        return
+                    # Notices were lost (ENOBUFS): look at everything.
+                    lost, told = True, self._note_everything()
+            # Not while reading: whoever is told may wait for somebody who wants to catch up.
+            _tell(told)
+            if lost:
+                return
 
     def _note_all(self, data: bytes) -> list[Callable[[], None]]:
         """Returns what is to be told of it."""
@@ -164,3 +166,11 @@ def _link_in(message: Message) -> Link | None:
     except Exception:  # one notice must not end the thread
         logging.getLogger(__name__).exception("cannot read what the kernel says of a device")
         return None
+
+
+def _tell(told: Iterable[Callable[[], None]]) -> None:
+    for one in told:
+        try:
+            one()
+        except Exception:  # one notice must not end the thread
+            logging.getLogger(__name__).exception("cannot follow a change of a device")
